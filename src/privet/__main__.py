@@ -1,0 +1,5 @@
+"""`python -m privet`."""
+
+from privet.cli import main
+
+main()

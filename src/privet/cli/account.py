@@ -1,0 +1,80 @@
+"""`privet account`: noise for a target, or the cost of noise. Touches no data."""
+
+from enum import Enum
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from privet.cli.options import AsJson, RelationOption, UnitOption, print_json, print_pairs
+from privet.errors import ConfigError
+from privet.privacy.accountants import PLD, RDP
+from privet.privacy.budget import Budget, Relation, Unit, check_delta, round_up
+from privet.privacy.events import GaussianRelease, Plan, PoissonSteps
+from privet.privacy.quote import Quote, quote_cost, quote_noise
+
+
+class AccountantName(Enum):
+    """What the option takes."""
+
+    PLD = "pld"
+    RDP = "rdp"
+
+
+_ACCOUNTANTS = {AccountantName.PLD: PLD(), AccountantName.RDP: RDP()}
+
+
+def account(
+    delta: Annotated[float, typer.Option(help="The δ of the guarantee.")],
+    epsilon: Annotated[
+        float | None, typer.Option(help="Target ε: print the least noise multiplier.")
+    ] = None,
+    noise_multiplier: Annotated[
+        float | None, typer.Option(help="Noise in units of the clip norm: print the ε.")
+    ] = None,
+    releases: Annotated[int | None, typer.Option(help="Number of one-shot releases.")] = None,
+    sample_rate: Annotated[
+        float | None, typer.Option(help="Poisson sampling rate of training steps.")
+    ] = None,
+    steps: Annotated[int | None, typer.Option(help="Number of training steps.")] = None,
+    accountant: Annotated[
+        AccountantName, typer.Option(help="pld is the tightest; rdp is what many papers use.")
+    ] = AccountantName.PLD,
+    relation: RelationOption = Relation.ADD_REMOVE,
+    unit: UnitOption = Unit.EXAMPLE,
+    json: AsJson = False,
+) -> None:
+    """Noise for a target ε, or the ε of given noise; no data is touched."""
+    check_delta(delta)
+    plan_at = partial(_plan, releases, sample_rate, steps)
+    terms = {"relation": relation, "unit": unit, "accountant": _ACCOUNTANTS[accountant]}
+    if epsilon is not None and noise_multiplier is None:
+        quote = quote_noise(plan_at, Budget(epsilon=epsilon, delta=delta), **terms)  # type: ignore[arg-type]
+    elif noise_multiplier is not None and epsilon is None:
+        quote = quote_cost(plan_at, noise_multiplier, delta, **terms)  # type: ignore[arg-type]
+    else:
+        raise ConfigError(
+            "Give either --epsilon or --noise-multiplier: one follows from the other."
+        )
+    _show(quote, json)
+
+
+def _plan(releases: int | None, sample_rate: float | None, steps: int | None, sigma: float) -> Plan:
+    if releases is not None and sample_rate is None and steps is None:
+        return Plan.of(GaussianRelease(noise_multiplier=sigma, releases=releases))
+    if releases is None and sample_rate is not None and steps is not None:
+        return Plan.of(PoissonSteps(sampling_rate=sample_rate, noise_multiplier=sigma, steps=steps))
+    raise ConfigError("Give either --releases, or --sample-rate together with --steps.")
+
+
+def _show(quote: Quote, json: bool) -> None:
+    if json:
+        print_json(quote.to_json())
+        return
+    print_pairs(
+        {
+            "noise multiplier": round_up(quote.noise_multiplier, 4),
+            "guarantee": quote.guarantee,
+            "plan": quote.plan,
+        }
+    )

@@ -1,0 +1,38 @@
+"""The table of commands."""
+
+from typing import Annotated
+
+import typer
+
+from privet import __version__
+from privet.cli import account, data, demo, ledger
+
+app = typer.Typer(
+    name="privet",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("demo")(demo.demo)
+app.command("account")(account.account)
+app.add_typer(ledger.app, name="ledger")
+app.add_typer(data.app, name="data")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"privet {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def privet(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+) -> None:
+    """Learn from private data with the help of public data, under differential privacy."""

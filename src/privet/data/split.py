@@ -1,0 +1,140 @@
+"""Private | public | test: stratified by class, seeded, exact, without overlap.
+
+Every row draws a 64-bit key from the seed. Within a class the smallest keys go to the test part,
+the next to the public part and the rest stays private. Raw PCG64 output and integer arithmetic
+alone decide, so that a split is the same on every platform and under every version of numpy, and
+asking for public rows does not change which rows are tested on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from privet.data.image_set import ImageSet
+from privet.errors import ConfigError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Part: TypeAlias = "float | int | ImageSet | None"
+
+
+@dataclass(frozen=True)
+class Split:
+    """What a set was divided into; `public` and `test` are None if nobody asked for them."""
+
+    private: ImageSet
+    public: ImageSet | None
+    test: ImageSet | None
+
+
+def split(data: ImageSet, *, public: Part = None, test: Part = None, seed: int) -> Split:
+    """Divide `data`; a part is a share of it, a count of rows, or another set used as it is."""
+    if not isinstance(seed, Integral) or seed < 0:
+        raise ConfigError(f"seed is {seed!r}; give a whole number from 0 upwards.")
+    _check_shares(public, test)
+    for name, part in (("public", public), ("test", test)):
+        if isinstance(part, ImageSet):
+            _check_shape(data, part, name)
+    if isinstance(test, ImageSet):
+        _check_classes(data, test)
+    num_test = _rows_of(test, len(data), "test")
+    num_public = _rows_of(public, len(data), "public")
+    if num_test + num_public >= len(data):
+        raise ConfigError(
+            f"public ({num_public}) and test ({num_test}) rows leave none of {len(data)} private;"
+            " ask for fewer."
+        )
+    places = _assign(data, num_test, num_public, int(seed))
+    return Split(
+        private=_rows(data, places == 0),
+        public=public if isinstance(public, ImageSet) else _optional_rows(data, places == 1),
+        test=test if isinstance(test, ImageSet) else _optional_rows(data, places == 2),
+    )
+
+
+def _check_shares(public: Part, test: Part) -> None:
+    total = sum(float(part) for part in (public, test) if isinstance(part, float))
+    if total >= 1:
+        raise ConfigError(
+            f"public and test shares add up to {total:g}; they must stay below 1 together"
+            " (a count is written as a whole number)."
+        )
+
+
+def _check_shape(data: ImageSet, other: ImageSet, name: str) -> None:
+    if other.image_shape != data.image_shape:
+        sizes = ["×".join(map(str, one.image_shape)) for one in (other, data)]
+        raise ConfigError(
+            f"{name} images are {sizes[0]} and private ones {sizes[1]}; load the {name} set with"
+            " resize and channels that match."
+        )
+
+
+def _check_classes(data: ImageSet, test: ImageSet) -> None:
+    names, others = data.class_names or (), test.class_names or ()
+    numbered = any(each == tuple(map(str, range(len(each)))) for each in (names, others))
+    if len(others) > len(names) or not (numbered or names == others):
+        raise ConfigError(
+            f"the test set has other classes ({len(others)}) than the private one ({len(names)});"
+            " give both the same class names."
+        )
+
+
+def _rows_of(part: Part, count: int, name: str) -> int:
+    """How many rows a share or a count takes."""
+    if part is None or isinstance(part, ImageSet):
+        return 0
+    if isinstance(part, bool) or not isinstance(part, Real):
+        raise ConfigError(f"{name} is {part!r}; give a share, a count of rows or an ImageSet.")
+    if isinstance(part, Integral):
+        if not 0 < part <= count:
+            raise ConfigError(f"{name} is {part} rows; give a count from 1 to {count}.")
+        return int(part)
+    if not 0 < part < 1:
+        raise ConfigError(f"{name} is {part!r}; give a share between 0 and 1, or a count of rows.")
+    rows = int(float(part) * count + 0.5)
+    if rows == 0:
+        raise ConfigError(f"{name} is {part:g} of {count} rows, which is none; ask for more.")
+    return rows
+
+
+def _assign(data: ImageSet, num_test: int, num_public: int, seed: int) -> NDArray[np.int8]:
+    """0 (private), 1 (public) or 2 (test) for every row."""
+    labels = np.zeros(len(data), np.int64) if data.labels is None else data.labels
+    keys = np.random.PCG64(seed).random_raw(len(data))
+    by_class = np.lexsort((keys, labels))
+    sizes = np.bincount(labels)
+    tests = apportion(num_test, sizes)
+    publics = apportion(num_public, sizes - tests)
+    ends = np.cumsum(sizes)
+    rank = np.arange(len(data)) - np.repeat(ends - sizes, sizes)
+    places = np.zeros(len(data), np.int8)
+    places[by_class[rank < np.repeat(tests + publics, sizes)]] = 1
+    places[by_class[rank < np.repeat(tests, sizes)]] = 2
+    return places
+
+
+def apportion(total: int, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Share `total` among classes in proportion to `sizes` by the largest remainder.
+
+    It sums to `total` exactly and never takes more than a class has; equal remainders go to the
+    earlier class.
+    """
+    everything = max(int(sizes.sum()), 1)
+    whole, remainder = np.divmod(total * sizes, everything)
+    missing = total - int(whole.sum())
+    whole[np.argsort(-remainder, kind="stable")[:missing]] += 1
+    return whole
+
+
+def _rows(data: ImageSet, chosen: NDArray[np.bool_]) -> ImageSet:
+    return data if chosen.all() else data.take(np.flatnonzero(chosen))
+
+
+def _optional_rows(data: ImageSet, chosen: NDArray[np.bool_]) -> ImageSet | None:
+    return _rows(data, chosen) if chosen.any() else None

@@ -1,0 +1,26 @@
+"""The boundary that private rows never cross: units, sampling, clipping, noise."""
+
+from privet.hedge.hedge import Hedge, NoisySum, NotPrivate, Steps
+from privet.hedge.mechanism import GaussianSum, Mechanism, PoissonSum
+from privet.hedge.randomness import Randomness
+from privet.hedge.size import released_size, size_mechanism
+from privet.hedge.summand import Blocks, Count, PerRow, Summand
+from privet.hedge.units import Units
+
+__all__ = [
+    "Blocks",
+    "Count",
+    "GaussianSum",
+    "Hedge",
+    "Mechanism",
+    "NoisySum",
+    "NotPrivate",
+    "PerRow",
+    "PoissonSum",
+    "Randomness",
+    "Steps",
+    "Summand",
+    "Units",
+    "released_size",
+    "size_mechanism",
+]

@@ -1,0 +1,76 @@
+"""The sum of clipped vectors: where one unit's influence is bounded."""
+
+from collections.abc import Iterable, Iterator
+
+import torch
+from torch import Tensor
+
+from privet.errors import PrivacyError
+from privet.hedge.summand import Blocks, Summand
+from privet.hedge.units import Units
+
+# Norms are computed in floating point. Clipping this little below the bound keeps what rounding
+# does to a norm from carrying a vector past it.
+_ROUNDING = {torch.float64: 1e-12, torch.float32: 1e-5}
+_COARSE_ROUNDING = 1e-2  # half precisions
+
+
+def clipped_sum(batches: Iterable[Units], summand: Summand, clip_norm: float) -> Blocks:
+    """Σ clip(vector), in double precision, however the units are batched.
+
+    Guarantees:
+        One unit contributes at most `clip_norm` in Euclidean norm over all blocks. A unit whose
+        vector is not finite contributes zero, and does not disturb the others.
+    """
+    total = {name: zero.detach().double().clone() for name, zero in summand.zeros().items()}
+    for units in batches:
+        _add(total, _batch_sum(units, summand, clip_norm))
+    return total
+
+
+def clip_weights(norms: Tensor, clip_norm: float) -> Tensor:
+    """The factor that brings each norm to at most the clip norm; 0 where it is not finite."""
+    bound = clip_norm * (1 - _ROUNDING.get(norms.dtype, _COARSE_ROUNDING))
+    weights = bound / norms.clamp(min=bound)
+    return torch.where(norms.isfinite(), weights, torch.zeros_like(weights))
+
+
+def _batch_sum(units: Units, summand: Summand, clip_norm: float) -> Blocks:
+    norms = summand.norms(units)
+    finite = norms.isfinite()
+    if not finite.all():  # 0 · NaN is NaN, so such units must leave the batch
+        units = units.select(finite)
+        norms = summand.norms(units)
+    blocks = summand.weighted_sum(units, clip_weights(norms, clip_norm))
+    if _finite(blocks):
+        return blocks
+    return _sum_of_finite(units, summand, clip_norm)
+
+
+def _sum_of_finite(units: Units, summand: Summand, clip_norm: float) -> Blocks:
+    """One unit at a time, leaving out each whose own contribution is not finite."""
+    total = {name: torch.zeros_like(zero) for name, zero in summand.zeros().items()}
+    for unit in _one_by_one(units):
+        norms = summand.norms(unit)
+        blocks = summand.weighted_sum(unit, clip_weights(norms, clip_norm))
+        if _finite(blocks):
+            _add(total, blocks)
+    return total
+
+
+def _one_by_one(units: Units) -> Iterator[Units]:
+    numbers = torch.arange(len(units), device=units.offsets.device)
+    return (units.select(numbers == number) for number in range(len(units)))
+
+
+def _finite(blocks: Blocks) -> bool:
+    return all(bool(block.isfinite().all()) for block in blocks.values())
+
+
+def _add(total: Blocks, blocks: Blocks) -> None:
+    if {name: block.shape for name, block in blocks.items()} != {
+        name: block.shape for name, block in total.items()
+    }:
+        raise PrivacyError("A summand returned blocks of other shapes than its zeros.")
+    for name, block in blocks.items():
+        total[name] += block.detach().to(total[name].device)

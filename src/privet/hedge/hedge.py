@@ -1,0 +1,241 @@
+"""The boundary. Private rows live behind a `Hedge`; what leaves it is clipped and noised.
+
+Trusted: the functions passed in (they see rows; they must keep none) and this process.
+Not trusted: anyone who sees what is returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, NoReturn, Protocol, TypeVar, runtime_checkable
+
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from privet.errors import ConfigError, PrivacyError
+from privet.hedge.clipping import clipped_sum
+from privet.hedge.mechanism import GaussianSum, Mechanism, PoissonSum
+from privet.hedge.randomness import Randomness
+from privet.hedge.summand import Blocks, Summand
+from privet.hedge.units import Column, Index, Rows, Units
+from privet.privacy import Reservation, Unit
+
+Value = TypeVar("Value")
+
+
+@runtime_checkable
+class HasColumns(Protocol):
+    """An image set, or anything else that can name its columns."""
+
+    def columns(self) -> Mapping[str, Any]:
+        """Named arrays, one row per example."""
+
+
+@dataclass(frozen=True)
+class NoisySum:
+    """What left the hedge: a clipped sum with its noise. Free to use, print and publish."""
+
+    blocks: Blocks
+    noise_scale: float
+
+    def __getitem__(self, block: str) -> Tensor:
+        return self.blocks[block]
+
+
+@dataclass(frozen=True)
+class NotPrivate(Generic[Value]):
+    """What came through the marked door. It says so wherever it is shown."""
+
+    name: str
+    value: Value
+
+    def __str__(self) -> str:
+        return f"NOT PRIVATE ({self.name}): {self.value}"
+
+
+class Hedge:
+    """Private rows and a reservation. Three operations, and one marked door.
+
+    Guarantees:
+        Everything that `release` and `Steps.step` return is (ε, δ)-private at the cost of the
+        reservation's plan, composed by its ledger. `map` returns another hedge. No row is read
+        unless the reservation is live, and no result leaves before its spend is durable.
+    """
+
+    def __init__(
+        self,
+        rows: HasColumns | Mapping[str, Column],
+        reservation: Reservation,
+        *,
+        users: ArrayLike | None = None,
+        declared_size: float | None = None,
+        physical_batch: int = 256,
+        randomness: Randomness | None = None,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        """Put rows behind the hedge.
+
+        Args:
+            rows: named columns, or something that has them, such as an image set.
+            reservation: what pays for everything that will leave.
+            users: for the unit `user`, who each row belongs to.
+            declared_size: the number of units as its owner declares it; kept to two digits.
+            physical_batch: units per batch; it changes speed and memory, never a result.
+            randomness: a seeded source makes the run reproducible and not private.
+            device: where per-unit functions run.
+        """
+        if (users is not None) != (reservation.ledger.unit is Unit.USER):
+            raise ConfigError(
+                f"The ledger protects each {reservation.ledger.unit.value}: give user ids exactly "
+                "when the unit is a user."
+            )
+        if physical_batch < 1:
+            raise ConfigError(f"The physical batch must be at least 1, not {physical_batch}.")
+        self.__rows = Rows(rows.columns() if isinstance(rows, HasColumns) else rows, users)
+        self.__reservation = reservation
+        self.__declared_size = None if declared_size is None else _two_digits(declared_size)
+        self.__physical_batch = physical_batch
+        self.__randomness = randomness or Randomness.from_system()
+        self.__device = torch.device(device)
+        if self.__randomness.seeded:
+            reservation.mark_seeded()
+
+    @property
+    def reservation(self) -> Reservation:
+        """What pays."""
+        return self.__reservation
+
+    @property
+    def size(self) -> float:
+        """The declared number of units, to two digits. The true number is never read."""
+        if self.__declared_size is None:
+            raise PrivacyError(
+                "The number of private units is private: declare it, or release a count."
+            )
+        return self.__declared_size
+
+    def map(self, function: Callable[[Units], Mapping[str, Tensor]]) -> Hedge:
+        """New columns for every row, still behind the hedge: features of a frozen encoder, say.
+
+        The function must treat each row by itself; it runs on batches of the physical size.
+        """
+        pieces: dict[str, list[Tensor]] = {}
+        with torch.no_grad():
+            for units in self.__read(self.__everyone()):
+                for name, column in function(units).items():
+                    if len(column) != units.num_rows:
+                        raise ConfigError(f"Mapped column {name!r} must have one value per row.")
+                    pieces.setdefault(name, []).append(column.cpu())
+        return self.__with(self.__rows.mapped({k: torch.cat(v) for k, v in pieces.items()}))
+
+    def release(self, summand: Summand, mechanism: GaussianSum) -> NoisySum:
+        """One clipped and noised sum over all units."""
+        total = clipped_sum(self.__read(self.__everyone()), summand, mechanism.clip_norm)
+        ticket = self.__reservation.spend(mechanism.event)
+        self.__randomness.claim(ticket.event_index, ticket.number)
+        return self.__noised(total, summand, mechanism, ticket.event_index, ticket.number)
+
+    def steps(self, mechanism: PoissonSum, *, first: int = 0) -> Steps:
+        """A sequence of clipped and noised sums over Poisson samples.
+
+        Args:
+            mechanism: sampling, clip and noise of every step.
+            first: the number of the first step; a resumed run goes on where it was.
+        """
+        stream = self.__reservation.plan.index(mechanism.event)
+        if stream is None:
+            raise PrivacyError(f"The plan does not contain {mechanism.event}.")
+
+        def step(summand: Summand, number: int) -> NoisySum:
+            return self.__step(summand, mechanism, stream, number)
+
+        return Steps(step, mechanism, first, self.__reservation)
+
+    def outside_guarantee(self, name: str, function: Callable[[Units], Value]) -> NotPrivate[Value]:
+        """Look at all rows without protection: written into the ledger before it happens.
+
+        For baselines and diagnostics. What comes back is marked, and so is the certificate.
+        """
+        if not name.strip():
+            raise ConfigError("The door outside the guarantee is opened by name.")
+        self.__reservation.require_live()
+        self.__reservation.open_door(name)
+        [units] = self.__read([slice(0, self.__rows.num_units)])
+        return NotPrivate(name, function(units))
+
+    def __step(self, summand: Summand, mechanism: PoissonSum, stream: int, number: int) -> NoisySum:
+        rate, everyone = mechanism.sampling_rate, self.__rows.num_units
+        sample = self.__randomness.sample(stream, number, everyone, rate)
+        size = self.__physical_batch
+        batches = [sample[start : start + size] for start in range(0, len(sample), size)]
+        total = clipped_sum(self.__read(batches), summand, mechanism.clip_norm)
+        self.__randomness.claim(stream, number)
+        self.__reservation.spend(mechanism.event)
+        return self.__noised(total, summand, mechanism, stream, number)
+
+    def __noised(
+        self, total: Blocks, summand: Summand, mechanism: Mechanism, stream: int, number: int
+    ) -> NoisySum:
+        """Noise for a sum whose spend is durable."""
+        noisy = {}
+        for block, (name, like) in enumerate(summand.zeros().items()):
+            noise = self.__randomness.noise(stream, number, block, like.shape)
+            exact = total[name]
+            noisy[name] = (exact + mechanism.noise_scale * noise.to(exact.device)).to(like.dtype)
+        return NoisySum(noisy, mechanism.noise_scale)
+
+    def __read(self, batches: Iterable[Index]) -> Iterator[Units]:
+        """The only place where private rows are read."""
+        self.__reservation.require_live()
+        return (self.__rows.batch(batch, self.__device) for batch in batches)
+
+    def __everyone(self) -> Iterator[Index]:
+        size, everyone = self.__physical_batch, self.__rows.num_units
+        return (slice(start, min(start + size, everyone)) for start in range(0, everyone, size))
+
+    def __with(self, rows: Rows) -> Hedge:
+        other = object.__new__(Hedge)
+        other.__dict__.update(self.__dict__)
+        other.__rows = rows
+        return other
+
+    def __repr__(self) -> str:
+        return f"Hedge({self.__reservation.ledger.guarantee(self.__reservation.record.epsilon)})"
+
+    def __reduce__(self) -> NoReturn:
+        raise PrivacyError("A hedge cannot be copied, pickled or sent: private rows stay here.")
+
+
+class Steps:
+    """A run's way through its planned Poisson steps."""
+
+    def __init__(
+        self,
+        step: Callable[[Summand, int], NoisySum],
+        mechanism: PoissonSum,
+        first: int,
+        reservation: Reservation,
+    ) -> None:
+        self._step = step
+        self._reservation = reservation
+        self.mechanism = mechanism
+        self.number = first
+
+    @property
+    def remaining(self) -> int:
+        """Steps that the plan still pays for. One that is run again is paid again."""
+        return self._reservation.remaining(self.mechanism.event)
+
+    def step(self, summand: Summand) -> NoisySum:
+        """The next clipped and noised sum; a step that fails before its spend may be retried."""
+        result = self._step(summand, self.number)
+        self.number += 1
+        return result
+
+
+def _two_digits(size: float) -> float:
+    if not size >= 1:
+        raise ConfigError(f"The declared number of units must be at least 1, not {size:g}.")
+    return float(f"{size:.1e}")

@@ -1,0 +1,70 @@
+"""A mechanism owns its clip, its noise, its sampling and its event, so they cannot mismatch."""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import final
+
+from privet.errors import ConfigError
+from privet.privacy import Event, GaussianRelease, PoissonSteps, Relation
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mechanism(ABC):
+    """A clipped sum with Gaussian noise, added once.
+
+    Guarantees:
+        A neighbouring data set moves the sum by at most `sensitivity(relation)`. The noise has
+        scale `noise_scale` in every coordinate. The cost is that of `event`, under any relation.
+    """
+
+    clip_norm: float
+    noise_multiplier: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.clip_norm) and self.clip_norm > 0):
+            raise ConfigError(f"The clip norm must be a positive number, not {self.clip_norm:g}.")
+        _ = self.event  # an event checks the rest
+
+    @property
+    @abstractmethod
+    def event(self) -> Event:
+        """What one sum counts as."""
+
+    @property
+    def noise_scale(self) -> float:
+        """The standard deviation of the noise in every coordinate."""
+        return self.noise_multiplier * self.clip_norm
+
+    def sensitivity(self, relation: Relation) -> float:
+        """How far the sums of neighbouring data sets can lie apart."""
+        return relation.sensitivity * self.clip_norm
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class GaussianSum(Mechanism):
+    """The sum over all units."""
+
+    @property
+    def event(self) -> Event:
+        """One release."""
+        return GaussianRelease(noise_multiplier=self.noise_multiplier)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class PoissonSum(Mechanism):
+    """The sum over a sample that each unit joins with the same probability, independently.
+
+    An empty sample is a sum like any other: zero, plus noise.
+    """
+
+    sampling_rate: float
+
+    @property
+    def event(self) -> Event:
+        """One step."""
+        return PoissonSteps(
+            sampling_rate=self.sampling_rate, noise_multiplier=self.noise_multiplier, steps=1
+        )

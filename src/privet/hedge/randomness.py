@@ -1,0 +1,68 @@
+"""Sampling and noise, keyed: what is drawn depends on a secret key, a stream and a step alone.
+
+So neither the physical batch nor the number of processes changes a draw. The key comes from the
+operating system, is never written anywhere, and no (stream, step) is ever drawn from twice.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import NoReturn
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from privet.errors import PrivacyError
+
+_SAMPLING, _NOISE = 0, 1
+
+
+class Randomness:
+    """A counter-based generator (Philox 4×64) under a 128-bit key."""
+
+    def __init__(self, key: int, *, seeded: bool) -> None:
+        self._key = key
+        self._claimed: set[tuple[int, int]] = set()
+        self.seeded = seeded
+
+    @classmethod
+    def from_system(cls) -> Randomness:
+        """A fresh secret key: the only kind that protects anyone."""
+        return cls(secrets.randbits(128), seeded=False)
+
+    @classmethod
+    def from_seed(cls, seed: int) -> Randomness:
+        """A reproducible key, for tests: a run that uses it is certified as not private."""
+        return cls(
+            int.from_bytes(np.random.SeedSequence(seed).generate_state(4).tobytes()), seeded=True
+        )
+
+    def claim(self, stream: int, step: int) -> None:
+        """Take a (stream, step) for good; noise that is used twice protects nothing."""
+        if (stream, step) in self._claimed:
+            raise PrivacyError(f"The noise of step {step} was used already: go on with the next.")
+        self._claimed.add((stream, step))
+
+    def sample(self, stream: int, step: int, count: int, rate: float) -> NDArray[np.int64]:
+        """Which of `count` units join a step, each independently with probability `rate`."""
+        uniform = self._generator(_SAMPLING, stream, step).random(count)
+        return np.flatnonzero(uniform < rate)
+
+    def noise(self, stream: int, step: int, block: int, shape: torch.Size) -> Tensor:
+        """Standard normal noise for one block of one step, in double precision."""
+        generator = self._generator(_NOISE + block, stream, step)
+        return torch.from_numpy(generator.standard_normal(tuple(shape)))
+
+    def _generator(self, purpose: int, stream: int, step: int) -> np.random.Generator:
+        # The lowest counter word counts draws; the other three tell apart what they are for.
+        return np.random.Generator(
+            np.random.Philox(key=self._key, counter=[0, purpose, stream, step])
+        )
+
+    def __reduce__(self) -> NoReturn:
+        raise PrivacyError("The key of noise and sampling is never saved.")
+
+    def __repr__(self) -> str:
+        return f"Randomness(seeded={self.seeded})"

@@ -1,0 +1,89 @@
+"""What the hedge asks of a caller: how long each unit's vector is, and a weighted sum of them.
+
+A vector lives in named blocks (parameters of a model, class means, counts) and is never needed
+whole: ghost engines know norms without gradients, class blocks touch one class per unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol, cast
+
+import torch
+from torch import Tensor
+
+from privet.hedge.units import Units
+
+Blocks = dict[str, Tensor]
+
+
+class Summand(Protocol):
+    """A vector per unit, seen only through its norm and its weighted sums.
+
+    The contract that sensitivity rests on, checked for every summand in the tests:
+    unit i's vector depends on unit i and on public values alone; `norms` gives the Euclidean norm
+    over all blocks together; `weighted_sum` is linear in the weights. The hedge calls
+    `weighted_sum` right after `norms` on the same units, so work may be shared between the two.
+    """
+
+    def zeros(self) -> Blocks:
+        """The sum over no units: the shapes, known without looking at a row."""
+
+    def norms(self, units: Units) -> Tensor:
+        """The norm of each unit's vector."""
+
+    def weighted_sum(self, units: Units, weights: Tensor) -> Blocks:
+        """Σ weight · vector."""
+
+
+@dataclass
+class PerRow:
+    """The plain case: a function from rows to one vector each, averaged within a unit.
+
+    Args:
+        function: rows in, a matrix of one vector per row out.
+        size: the length of a vector.
+        block: what the sum is called.
+    """
+
+    function: Callable[[Units], Tensor]
+    size: int
+    block: str = "sum"
+    dtype: torch.dtype = torch.float32
+    _last: tuple[Units, Tensor] | None = field(default=None, repr=False)
+
+    def zeros(self) -> Blocks:
+        """One block."""
+        return {self.block: torch.zeros(self.size, dtype=self.dtype)}
+
+    def norms(self, units: Units) -> Tensor:
+        """Norms of the averaged vectors."""
+        vectors = units.mean(self.function(units).flatten(1))
+        self._last = (units, vectors)
+        norms: Tensor = torch.linalg.vector_norm(vectors, dim=1)
+        return norms
+
+    def weighted_sum(self, units: Units, weights: Tensor) -> Blocks:
+        """One matrix-vector product."""
+        if self._last is None or self._last[0] is not units:
+            self.norms(units)
+        [_, vectors], self._last = cast("tuple[Units, Tensor]", self._last), None
+        return {self.block: weights.to(vectors.dtype) @ vectors}
+
+
+@dataclass(frozen=True)
+class Count:
+    """1 for every unit: the number of units, for a release."""
+
+    def zeros(self) -> Blocks:
+        """One number."""
+        return {"count": torch.zeros(1, dtype=torch.float64)}
+
+    def norms(self, units: Units) -> Tensor:
+        """All 1."""
+        return torch.ones(len(units), dtype=torch.float64, device=units.offsets.device)
+
+    def weighted_sum(self, units: Units, weights: Tensor) -> Blocks:
+        """The sum of the weights."""
+        return {"count": weights.sum().reshape(1)}

@@ -1,0 +1,142 @@
+"""Rows as units of privacy: an image, a user's images, a sequence, a table row are one thing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from privet.errors import DataError
+
+Index = slice | NDArray[np.int64]
+
+
+class Column(Protocol):
+    """An array, a memory map or a lazily decoded sequence: only asked for some rows at a time."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows first."""
+
+    def __getitem__(self, index: Index, /) -> Any:
+        """Some rows, as an array or a tensor."""
+
+
+@dataclass(frozen=True)
+class Units:
+    """A batch of units: named columns of rows, and where each unit's rows begin and end.
+
+    Unit i owns rows `offsets[i]` to `offsets[i + 1]` of every column.
+    """
+
+    columns: Mapping[str, Tensor]
+    offsets: Tensor
+
+    def __len__(self) -> int:
+        return self.offsets.numel() - 1
+
+    def __getitem__(self, column: str) -> Tensor:
+        return self.columns[column]
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of all units together."""
+        return int(self.offsets[-1])
+
+    @cached_property
+    def sizes(self) -> Tensor:
+        """Each unit's number of rows."""
+        return self.offsets.diff()
+
+    @cached_property
+    def single(self) -> bool:
+        """Whether every unit has exactly one row."""
+        return bool((self.sizes == 1).all())
+
+    @cached_property
+    def owner(self) -> Tensor:
+        """For each row, the index of its unit."""
+        numbers = torch.arange(len(self), device=self.offsets.device)
+        return torch.repeat_interleave(numbers, self.sizes)
+
+    def mean(self, per_row: Tensor) -> Tensor:
+        """Average rows within each unit: a user counts once, however many rows they have."""
+        if self.single:
+            return per_row
+        total = per_row.new_zeros(len(self), *per_row.shape[1:]).index_add_(0, self.owner, per_row)
+        return total / self.sizes.clamp(min=1).reshape(-1, *[1] * (per_row.dim() - 1))
+
+    def select(self, keep: Tensor) -> Units:
+        """The units where a mask holds."""
+        rows = keep[self.owner]
+        offsets = torch.zeros(int(keep.sum()) + 1, dtype=torch.int64, device=self.offsets.device)
+        offsets[1:] = self.sizes[keep].cumsum(0)
+        return Units({name: column[rows] for name, column in self.columns.items()}, offsets)
+
+
+class Rows:
+    """All private rows, grouped into units and handed out in batches. Only the hedge holds one."""
+
+    def __init__(self, columns: Mapping[str, Column], users: ArrayLike | None = None) -> None:
+        lengths = {name: column.shape[0] for name, column in columns.items()}
+        if len(set(lengths.values())) != 1:
+            raise DataError(f"Private columns must be equally long, not {lengths}.")
+        [num_rows] = set(lengths.values())
+        self._columns = dict(columns)
+        self._order: NDArray[np.int64] | None = None
+        self._offsets = np.arange(num_rows + 1)
+        if users is not None:
+            self._order, self._offsets = _grouped(np.asarray(users), num_rows)
+
+    @property
+    def num_units(self) -> int:
+        """How many units there are: private under add-or-remove, and never shown."""
+        return len(self._offsets) - 1
+
+    def batch(self, units: Index, device: torch.device) -> Units:
+        """Some units' rows; a contiguous batch of ungrouped rows is a view."""
+        rows: Index
+        if isinstance(units, slice) and self._order is None:
+            offsets = self._offsets[units.start : units.stop + 1]
+            rows = slice(int(offsets[0]), int(offsets[-1]))
+            offsets = offsets - offsets[0]
+        else:
+            rows, offsets = self._gather(np.arange(self.num_units)[units])
+        columns = {name: _tensor(column[rows], device) for name, column in self._columns.items()}
+        return Units(columns, torch.from_numpy(offsets).to(device))
+
+    def mapped(self, columns: Mapping[str, Column]) -> Rows:
+        """New columns of the same units, whose rows now lie unit after unit."""
+        other = Rows(columns)
+        other._offsets = self._offsets
+        return other
+
+    def _gather(self, units: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        starts = self._offsets[units]
+        offsets = np.concatenate([[0], np.cumsum(self._offsets[units + 1] - starts)])
+        rows = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], np.diff(offsets))
+        return rows if self._order is None else self._order[rows], offsets
+
+
+def _grouped(users: NDArray[Any], num_rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows in the order of their users, and where each user begins."""
+    if users.shape != (num_rows,):
+        raise DataError(
+            f"Every row needs one user id: {num_rows} rows, ids of shape {users.shape}."
+        )
+    _, owner, counts = np.unique(users, return_inverse=True, return_counts=True)
+    return np.argsort(owner, kind="stable"), np.concatenate([[0], np.cumsum(counts)])
+
+
+def _tensor(rows: Any, device: torch.device) -> Tensor:
+    if isinstance(rows, np.ndarray):
+        # torch cannot share read-only memory; a memory map is copied batch by batch.
+        rows = torch.from_numpy(rows if rows.flags.writeable else rows.copy())
+    tensor: Tensor = rows
+    return tensor.to(device)

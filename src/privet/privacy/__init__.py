@@ -1,0 +1,28 @@
+"""Bookkeeping, without torch: budget, relation, events, accountants, ledger, certificate."""
+
+from privet.privacy.accountants import PLD, RDP, Accountant
+from privet.privacy.budget import Budget, Guarantee, Relation, Unit
+from privet.privacy.calibration import noise_multiplier
+from privet.privacy.certificate import Certificate, certify
+from privet.privacy.events import Event, GaussianRelease, Plan, PoissonSteps
+from privet.privacy.ledger import Ledger
+from privet.privacy.reservation import Reservation
+
+__all__ = [
+    "PLD",
+    "RDP",
+    "Accountant",
+    "Budget",
+    "Certificate",
+    "Event",
+    "GaussianRelease",
+    "Guarantee",
+    "Ledger",
+    "Plan",
+    "PoissonSteps",
+    "Relation",
+    "Reservation",
+    "Unit",
+    "certify",
+    "noise_multiplier",
+]

@@ -1,0 +1,104 @@
+"""From a target ε to the noise that meets it, and to the number of events that fits.
+
+Formal guarantee: what is returned was itself evaluated by the accountant and found within the
+target. It is never extrapolated, so it cannot overshoot.
+"""
+
+import math
+from collections.abc import Callable
+
+from privet.errors import ConfigError, PrivacyError
+from privet.privacy import gaussian
+from privet.privacy.accountants import PLD, Accountant, compose
+from privet.privacy.budget import Budget, Relation
+from privet.privacy.events import Plan
+
+_RELATIVE_TOLERANCE = 1e-5
+_MOST_NOISE = 1e7
+
+
+def noise_multiplier(
+    plan_at: Callable[[float], Plan], budget: Budget, relation: Relation, accountant: Accountant
+) -> float:
+    """The least noise multiplier whose plan stays within the budget.
+
+    Args:
+        plan_at: the plan at a given noise multiplier; its cost must fall as that grows.
+        budget: the target.
+        relation: which data sets are neighbours.
+        accountant: what says the cost.
+    """
+    exact = _exact_for_releases(plan_at, budget, relation, accountant)
+    if exact is not None:
+        return exact
+
+    def excess(sigma: float) -> float:
+        cost = accountant.epsilon(plan_at(sigma).events, budget.delta, relation)
+        return math.log(max(cost / budget.epsilon, 1e-3))
+
+    low, high = _bracket(excess)
+    return _false_position(excess, low, high)
+
+
+def affordable(fits: Callable[[int], bool], most: int) -> int:
+    """The largest count up to `most` that fits; 0 if not even one does."""
+    low, high = 0, most + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def _exact_for_releases(
+    plan_at: Callable[[float], Plan], budget: Budget, relation: Relation, accountant: Accountant
+) -> float | None:
+    """Closed form where the default accountant is exact and every noise scales alike."""
+    if not isinstance(accountant, PLD):
+        return None
+    unit = compose(plan_at(1.0).events)
+    scaled = compose(plan_at(2.0).events)
+    if unit.poisson or not math.isclose(unit.gaussian_precision, 4 * scaled.gaussian_precision):
+        return None
+    target = gaussian.sigma(budget.epsilon, budget.delta)
+    sigma = target * relation.sensitivity * math.sqrt(unit.gaussian_precision)
+    while accountant.epsilon(plan_at(sigma).events, budget.delta, relation) > budget.epsilon:
+        sigma *= 1 + 1e-12
+    return sigma
+
+
+def _bracket(excess: Callable[[float], float]) -> tuple[float, float]:
+    """Noise multipliers on both sides of the target, a factor of two apart."""
+    high = 1.0
+    while excess(high) > 0:
+        high *= 2
+        if high > _MOST_NOISE:
+            raise PrivacyError(
+                "No amount of noise meets this ε: the part of the plan whose noise is fixed "
+                "already costs more."
+            )
+    low = high / 2
+    while excess(low) <= 0:
+        low, high = low / 2, low
+        if low < 1e-6:
+            raise ConfigError("Almost no noise is needed for this ε: check the target.")
+    return low, high
+
+
+def _false_position(excess: Callable[[float], float], low: float, high: float) -> float:
+    """Illinois false position on log-log axes; returns the side that is within the target."""
+    y_low, y_high = excess(low), excess(high)
+    last = 0
+    while high / low > 1 + _RELATIVE_TOLERANCE:
+        x_low, x_high = math.log(low), math.log(high)
+        x = (x_low * y_high - x_high * y_low) / (y_high - y_low)
+        # Stay off the ends, so that both sides of the bracket keep moving.
+        margin = 0.25 * _RELATIVE_TOLERANCE
+        middle = math.exp(min(max(x, x_low + margin), x_high - margin))
+        y = excess(middle)
+        if y > 0:
+            low, y_low, y_high = middle, y, y_high / 2 if last > 0 else y_high
+            last = 1
+        else:
+            high, y_high, y_low = middle, y, y_low / 2 if last < 0 else y_low
+            last = -1
+    return high

@@ -1,0 +1,169 @@
+"""What a run promises, in a form that travels with its results.
+
+Nothing in a certificate is a function of the private data: no hash of it, no exact size, no date.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from privet import __version__
+from privet.errors import PrivacyError
+from privet.privacy import events
+from privet.privacy.accountants import accountant_version
+from privet.privacy.budget import Guarantee, Relation, Unit, round_up
+from privet.privacy.events import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from privet.privacy.reservation import Reservation
+
+SCHEMA = "privet.certificate/1"
+
+ALWAYS_PUBLIC = (
+    "the names and the number of the classes",
+    "the size and channels of the images",
+    "the shares of the split into private, public and test",
+    "every setting of the run, chosen without looking at private rows",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Certificate:
+    """The guarantee of one run and everything it rests on."""
+
+    guarantee: Guarantee
+    plan: Plan
+    composition: str
+    public: tuple[str, ...]
+    declared: Mapping[str, float]
+    outside: tuple[str, ...]
+    seeded: bool
+
+    @property
+    def private(self) -> bool:
+        """Whether the run's outputs may be treated as private at all."""
+        return not self.seeded
+
+    @property
+    def statement(self) -> str:
+        """The guarantee in plain words."""
+        if self.seeded:
+            return (
+                "This run is NOT private: its noise came from a given seed, so anyone who knows "
+                "the seed can subtract it. Seeded runs are for tests."
+            )
+        return " ".join((self._promise_in_words(), self._limits_in_words()))
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values, with the version of their layout."""
+        return {
+            "schema": SCHEMA,
+            "private": self.private,
+            "epsilon": self.guarantee.epsilon if self.private else None,
+            "delta": self.guarantee.delta,
+            "relation": self.guarantee.relation.value,
+            "unit": self.guarantee.unit.value,
+            "accountant": self.guarantee.accountant,
+            "accountant_version": accountant_version(),
+            "composition_across_runs": self.composition,
+            "events": events.to_json(self.plan.events),
+            "public": list(self.public),
+            "declared": dict(self.declared),
+            "outside_guarantee": list(self.outside),
+            "seeded_noise": self.seeded,
+            "statement": self.statement,
+            "privet_version": __version__,
+        }
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> Certificate:
+        """From plain JSON values; another layout is refused."""
+        if body.get("schema") != SCHEMA:
+            raise PrivacyError(
+                f"This certificate has the layout {body.get('schema')!r}, not {SCHEMA!r}: "
+                "read it with the Privet that wrote it."
+            )
+        try:
+            return _from_fields(body)
+        except (KeyError, TypeError, ValueError) as error:
+            raise PrivacyError(f"This certificate is damaged ({error!r}).") from None
+
+    def dumps(self) -> str:
+        """As the text of `certificate.json`."""
+        return json.dumps(self.to_json(), indent=2, ensure_ascii=False) + "\n"
+
+    def _promise_in_words(self) -> str:
+        unit, relation = self.guarantee.unit.value, self.guarantee.relation
+        otherwise = "absent from the private data"
+        if relation is Relation.REPLACE_ONE:
+            otherwise = "replaced by any other"
+        return (
+            f"Whatever anyone learns from the outputs of this run, they could have learned almost "
+            f"as well had any one {unit} been {otherwise}: {relation.in_words} {unit} changes the "
+            f"probability of every outcome by at most a factor of "
+            f"e^{round_up(self.guarantee.epsilon, 3):g} plus an additional "
+            f"{self.guarantee.delta:g} ({self.guarantee})."
+        )
+
+    def _limits_in_words(self) -> str:
+        limits = (
+            "It covers this run alone; runs on the same data add up in their ledger. It says "
+            "nothing of what is true of the population, of data treated as public, or of settings "
+            "that someone chose by looking at private data."
+        )
+        if self.outside:
+            limits += (
+                " NOT covered, since they looked at private rows outside the guarantee: "
+                + ", ".join(self.outside)
+                + "."
+            )
+        return limits
+
+
+def certify(
+    reservation: Reservation,
+    *,
+    public: Sequence[str] = (),
+    declared: Mapping[str, float] | None = None,
+) -> Certificate:
+    """The certificate of a reservation's whole plan, whether or not it ran to its end.
+
+    Args:
+        reservation: what the run drew on.
+        public: what else was treated as public.
+        declared: figures that its owner declared, such as the rounded number of units.
+    """
+    record = reservation.record
+    return Certificate(
+        guarantee=reservation.guarantee,
+        plan=reservation.plan,
+        composition=reservation.ledger.composition,
+        public=(*ALWAYS_PUBLIC, *public),
+        declared=dict(declared or {}),
+        outside=tuple(dict.fromkeys(record.outside)),
+        seeded=record.seeded,
+    )
+
+
+def _from_fields(body: Mapping[str, Any]) -> Certificate:
+    plan = Plan(events.from_json(body["events"]))
+    guarantee = Guarantee(
+        epsilon=float("inf") if body["epsilon"] is None else float(body["epsilon"]),
+        delta=float(body["delta"]),
+        relation=Relation(body["relation"]),
+        unit=Unit(body["unit"]),
+        accountant=str(body["accountant"]),
+    )
+    return Certificate(
+        guarantee=guarantee,
+        plan=plan,
+        composition=str(body["composition_across_runs"]),
+        public=tuple(body["public"]),
+        declared=dict(body["declared"]),
+        outside=tuple(body["outside_guarantee"]),
+        seeded=bool(body["seeded_noise"]),
+    )

@@ -1,0 +1,136 @@
+"""What happens to private rows, as data. Accountants say what it costs.
+
+An event is frozen and serialisable, and carries everything its cost depends on. Noise multipliers
+are in units of the clip norm, under every relation: doubling the sensitivity for replace-one is
+the accountant's business.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from privet.errors import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianRelease:
+    """`releases` sums over all units, each unit clipped, Gaussian noise added once to each sum."""
+
+    noise_multiplier: float
+    releases: int = 1
+
+    def __post_init__(self) -> None:
+        _check_noise_multiplier(self.noise_multiplier)
+        _check_count("releases", self.releases)
+
+    @property
+    def count(self) -> int:
+        """How often the event may be spent."""
+        return self.releases
+
+    def times(self, count: int) -> "GaussianRelease":
+        """The same event with another count."""
+        return replace(self, releases=count)
+
+    def __str__(self) -> str:
+        return f"{self.releases} × Gaussian release (σ = {self.noise_multiplier:.4g})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoissonSteps:
+    """`steps` sums over Poisson samples: each unit joins each step independently at one rate."""
+
+    sampling_rate: float
+    noise_multiplier: float
+    steps: int
+
+    def __post_init__(self) -> None:
+        if not 0 < self.sampling_rate <= 1:
+            raise ConfigError(f"The sampling rate must be in (0, 1], not {self.sampling_rate:g}.")
+        _check_noise_multiplier(self.noise_multiplier)
+        _check_count("steps", self.steps)
+
+    @property
+    def count(self) -> int:
+        """How often the event may be spent."""
+        return self.steps
+
+    def times(self, count: int) -> "PoissonSteps":
+        """The same event with another count."""
+        return replace(self, steps=count)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.steps:,} × Poisson-subsampled Gaussian step "
+            f"(rate {self.sampling_rate:.4g}, σ = {self.noise_multiplier:.4g})"
+        )
+
+
+Event = GaussianRelease | PoissonSteps
+
+_KINDS: Mapping[str, type[Event]] = {
+    "gaussian-release": GaussianRelease,
+    "poisson-steps": PoissonSteps,
+}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything a run will do to the private rows, fixed before it starts."""
+
+    events: tuple[Event, ...]
+
+    def __post_init__(self) -> None:
+        if not self.events:
+            raise ConfigError("A plan needs at least one event.")
+        if len({event.times(1) for event in self.events}) < len(self.events):
+            raise ConfigError(
+                "A plan lists each kind of event once: raise its count instead of repeating it."
+            )
+
+    @classmethod
+    def of(cls, *events: Event) -> "Plan":
+        """A plan of these events."""
+        return cls(tuple(events))
+
+    def index(self, event: Event) -> int | None:
+        """Where an event stands in the plan, whatever its count; None if it is not planned."""
+        kinds = [planned.times(1) for planned in self.events]
+        return kinds.index(event.times(1)) if event.times(1) in kinds else None
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.events))
+
+
+def to_json(events: Iterable[Event]) -> list[dict[str, Any]]:
+    """Events as plain JSON values."""
+    names = {kind: name for name, kind in _KINDS.items()}
+    return [{"kind": names[type(event)], **asdict(event)} for event in events]
+
+
+def from_json(values: Iterable[Mapping[str, Any]]) -> tuple[Event, ...]:
+    """Events from plain JSON values; an unknown kind is refused, never skipped."""
+    return tuple(_event(dict(value)) for value in values)
+
+
+def _event(fields: dict[str, Any]) -> Event:
+    kind = fields.pop("kind", None)
+    if kind not in _KINDS:
+        raise ConfigError(f"Unknown privacy event {kind!r}: a newer Privet may know it.")
+    try:
+        return _KINDS[kind](**fields)
+    except TypeError as error:
+        raise ConfigError(f"A {kind} event has other fields than expected ({error}).") from None
+
+
+def _check_noise_multiplier(value: float) -> None:
+    if not (math.isfinite(value) and value > 0):
+        raise ConfigError(f"The noise multiplier must be a positive number, not {value:g}.")
+
+
+def _check_count(name: str, value: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ConfigError(
+            f"The number of {name} must be a whole number of at least 1, not {value}."
+        )

@@ -1,0 +1,49 @@
+"""A ledger as its owner sees it."""
+
+from typing import Any
+
+from privet.privacy import events
+from privet.privacy.budget import round_down, round_up
+from privet.privacy.ledger import Ledger
+from privet.privacy.records import Record
+
+
+def overview(ledger: Ledger) -> dict[str, Any]:
+    """Budget, what is left, and every reservation, as plain JSON values."""
+    return {
+        "ledger": str(ledger.path),
+        "epsilon": ledger.budget.epsilon,
+        "delta": ledger.budget.delta,
+        "relation": ledger.relation.value,
+        "unit": ledger.unit.value,
+        "remaining_epsilon": round_down(ledger.remaining()),
+        "composition": ledger.composition,
+        "reservations": [_reservation(ledger, record) for record in ledger.records()],
+    }
+
+
+def _reservation(ledger: Ledger, record: Record) -> dict[str, Any]:
+    return {
+        "id": record.id,
+        "label": record.label,
+        "opened_at": record.opened_at,
+        "state": record.state.value,
+        "epsilon": record.epsilon,
+        "events": [] if record.plan is None else events.to_json(record.plan.events),
+        "spent": list(record.spent),
+        "outside_guarantee": list(record.outside),
+        "seeded_noise": record.seeded,
+        "lines": _lines(ledger, record),
+    }
+
+
+def _lines(ledger: Ledger, record: Record) -> list[str]:
+    """The reservation in words."""
+    lines = [f"reserved  {ledger.guarantee(round_up(record.epsilon, 4))}"]
+    if record.plan is not None:
+        pairs = zip(record.plan.events, record.spent, strict=True)
+        lines += [f"spent     {count:,} of {event}" for event, count in pairs]
+    lines += [f"OUTSIDE THE GUARANTEE: {name}" for name in record.outside]
+    if record.seeded:
+        lines.append("NOT PRIVATE: the noise came from a given seed")
+    return lines

@@ -1,0 +1,69 @@
+"""What a plan would cost, or how much noise a target needs, before anything is spent."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from privet.privacy import events
+from privet.privacy.accountants import Accountant, accountant_version
+from privet.privacy.budget import Budget, Guarantee, Relation, Unit
+from privet.privacy.calibration import noise_multiplier
+from privet.privacy.events import Plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quote:
+    """A noise multiplier, the plan it belongs to and the guarantee that results."""
+
+    noise_multiplier: float
+    plan: Plan
+    guarantee: Guarantee
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values: an ε with everything that belongs to it."""
+        return {
+            "noise_multiplier": self.noise_multiplier,
+            "epsilon": self.guarantee.epsilon,
+            "delta": self.guarantee.delta,
+            "relation": self.guarantee.relation.value,
+            "unit": self.guarantee.unit.value,
+            "accountant": self.guarantee.accountant,
+            "accountant_version": accountant_version(),
+            "events": events.to_json(self.plan.events),
+        }
+
+
+def quote_noise(
+    plan_at: Callable[[float], Plan],
+    budget: Budget,
+    *,
+    relation: Relation,
+    unit: Unit,
+    accountant: Accountant,
+) -> Quote:
+    """The least noise for a target ε."""
+    sigma = noise_multiplier(plan_at, budget, relation, accountant)
+    return quote_cost(
+        plan_at, sigma, budget.delta, relation=relation, unit=unit, accountant=accountant
+    )
+
+
+def quote_cost(
+    plan_at: Callable[[float], Plan],
+    sigma: float,
+    delta: float,
+    *,
+    relation: Relation,
+    unit: Unit,
+    accountant: Accountant,
+) -> Quote:
+    """The ε of a given noise multiplier."""
+    plan = plan_at(sigma)
+    guarantee = Guarantee(
+        epsilon=accountant.epsilon(plan.events, delta, relation),
+        delta=delta,
+        relation=relation,
+        unit=unit,
+        accountant=accountant.name,
+    )
+    return Quote(noise_multiplier=sigma, plan=plan, guarantee=guarantee)

@@ -1,0 +1,296 @@
+"""How a ledger lies on disk: sealed JSON records in SQLite, durable before anyone relies on them.
+
+The database runs in WAL mode with full synchronisation, and every change is one immediate
+transaction: a killed process leaves the last committed state, never half of one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import sqlite3
+import tempfile
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from privet.errors import LedgerError, PrivacyError, PrivetError
+from privet.privacy import events
+from privet.privacy.budget import Budget, Relation, Unit
+from privet.privacy.events import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FORMAT_VERSION = 1
+_APPLICATION_ID = 0x50525654  # "PRVT"
+_PROMISE = "promise"
+_SECONDS_TO_WAIT = 60.0
+
+
+class State(Enum):
+    """The life of a reservation."""
+
+    HELD = "held"  # budget is set aside, the plan is still to come
+    OPEN = "open"  # the plan is fixed: rows may be read
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Promise:
+    """What a ledger was created for; it never changes."""
+
+    budget: Budget
+    relation: Relation
+    unit: Unit
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return {
+            "epsilon": self.budget.epsilon,
+            "delta": self.budget.delta,
+            "relation": self.relation.value,
+            "unit": self.unit.value,
+        }
+
+    @classmethod
+    def from_json(cls, body: dict[str, Any]) -> Promise:
+        """From plain JSON values."""
+        return cls(
+            budget=Budget(epsilon=body["epsilon"], delta=body["delta"]),
+            relation=Relation(body["relation"]),
+            unit=Unit(body["unit"]),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """One reservation, whole."""
+
+    id: str
+    label: str
+    opened_at: str
+    epsilon: float
+    state: State
+    plan: Plan | None = None
+    spent: tuple[int, ...] = ()
+    alone: bool = False
+    seeded: bool = False
+    outside: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        planned = () if self.plan is None else self.plan.events
+        if len(self.spent) != len(planned):
+            object.__setattr__(self, "spent", (0,) * len(planned))
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return {
+            "id": self.id,
+            "label": self.label,
+            "opened_at": self.opened_at,
+            "epsilon": self.epsilon,
+            "state": self.state.value,
+            "plan": None if self.plan is None else events.to_json(self.plan.events),
+            "spent": list(self.spent),
+            "alone": self.alone,
+            "seeded": self.seeded,
+            "outside": list(self.outside),
+        }
+
+    @classmethod
+    def from_json(cls, body: dict[str, Any]) -> Record:
+        """From plain JSON values."""
+        plan = None if body["plan"] is None else Plan(events.from_json(body["plan"]))
+        return cls(
+            **{
+                **body,
+                "plan": plan,
+                "state": State(body["state"]),
+                "spent": tuple(body["spent"]),
+                "outside": tuple(body["outside"]),
+            }
+        )
+
+
+class Store:
+    """The file. Holds one connection per process, so that a fork never shares one."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._connection: sqlite3.Connection | None = None
+        self._process = 0
+        if not path.is_file():
+            raise LedgerError(
+                f"There is no ledger at {path}: make one with 'privet ledger create'."
+            )
+        with self._refusals():
+            self._check()
+
+    @classmethod
+    def create(cls, path: Path, promise: Promise) -> None:
+        """Write a new ledger beside its place, then link it there: all of it or nothing."""
+        if path.exists():
+            raise LedgerError(f"{path} exists already: a ledger is never overwritten.")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=path.parent, prefix=".ledger-") as folder:
+                draft = Path(folder) / "ledger.db"
+                _write_draft(draft, promise)
+                os.link(draft, path)
+            _sync_folder(path.parent)
+        except FileExistsError:
+            raise LedgerError(f"{path} exists already: a ledger is never overwritten.") from None
+        except (OSError, sqlite3.Error) as error:
+            raise LedgerError(f"The ledger {path} cannot be created: {error}.") from None
+
+    def promise(self) -> Promise:
+        """What the ledger was created for."""
+        with self.transaction() as books:
+            return Promise.from_json(books.body(_PROMISE))
+
+    @contextlib.contextmanager
+    def transaction(self, *, write: bool = False) -> Iterator[Books]:
+        """One consistent look; or one all-or-nothing, durable change, alone among processes."""
+        with self._refusals():
+            connection = self._connect()
+            connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+            try:
+                yield Books(connection, self.path)
+            except BaseException:
+                connection.execute("ROLLBACK")
+                raise
+            connection.execute("COMMIT")
+
+    def _connect(self) -> sqlite3.Connection:
+        if self._connection is None or self._process != os.getpid():
+            self._connection = _connect(self.path)
+            self._process = os.getpid()
+        return self._connection
+
+    def _check(self) -> None:
+        connection = self._connect()
+        if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION_ID:
+            raise LedgerError(f"{self.path} is not a Privet ledger.")
+        found = connection.execute("PRAGMA user_version").fetchone()[0]
+        if found != FORMAT_VERSION:
+            raise LedgerError(
+                f"Ledger {self.path} has format version {found}, this Privet reads "
+                f"{FORMAT_VERSION}: use the version of Privet that wrote it."
+            )
+        if connection.execute("PRAGMA quick_check").fetchone()[0] != "ok":
+            raise LedgerError(f"Ledger {self.path} is damaged: restore it from a backup.")
+        with self.transaction() as books:
+            Promise.from_json(books.body(_PROMISE))
+            books.records()
+
+    @contextlib.contextmanager
+    def _refusals(self) -> Iterator[None]:
+        """Turn whatever SQLite or a damaged record says into one sentence."""
+        try:
+            yield
+        except PrivetError:
+            raise
+        except sqlite3.DatabaseError as error:
+            raise LedgerError(
+                f"Ledger {self.path} cannot be used ({error}): nothing was read or spent."
+            ) from None
+
+
+class Books:
+    """The records, inside one transaction."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._connection = connection
+        self._path = path
+
+    def body(self, key: str) -> dict[str, Any]:
+        """One record's content, if its seal holds."""
+        row = self._connection.execute(
+            "SELECT key, body, seal FROM records WHERE key = ?", (key,)
+        ).fetchone()
+        if row is None:
+            raise PrivacyError(f"Ledger {self._path} has no reservation {key}.")
+        return self._opened(row)
+
+    def read(self, reservation_id: str) -> Record:
+        """One reservation."""
+        return self._record(self.body(reservation_id))
+
+    def records(self) -> tuple[Record, ...]:
+        """All reservations, oldest first."""
+        rows = self._connection.execute(
+            "SELECT key, body, seal FROM records WHERE key != ? ORDER BY rowid", (_PROMISE,)
+        )
+        return tuple(self._record(self._opened(row)) for row in rows)
+
+    def write(self, record: Record) -> None:
+        """Add a reservation, or change it."""
+        _write(self._connection, record.id, record.to_json())
+
+    def _opened(self, row: tuple[str, str, str]) -> dict[str, Any]:
+        key, body, seal = row
+        if not isinstance(body, str) or _seal(key, body) != seal:
+            raise LedgerError(f"Ledger {self._path} is damaged: restore it from a backup.")
+        content: dict[str, Any] = json.loads(body)
+        return content
+
+    def _record(self, body: dict[str, Any]) -> Record:
+        try:
+            return Record.from_json(body)
+        except (PrivetError, KeyError, TypeError, ValueError) as error:
+            raise LedgerError(
+                f"Ledger {self._path} holds a reservation that this Privet cannot read ({error})."
+            ) from None
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        f"{path.resolve().as_uri()}?mode=rw",
+        uri=True,
+        timeout=_SECONDS_TO_WAIT,
+        isolation_level=None,
+    )
+    connection.execute("PRAGMA synchronous = FULL")
+    return connection
+
+
+def _write_draft(path: Path, promise: Promise) -> None:
+    connection = sqlite3.connect(path, isolation_level=None)
+    try:
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute(
+            "CREATE TABLE records (key TEXT PRIMARY KEY, body TEXT NOT NULL, seal TEXT NOT NULL)"
+        )
+        _write(connection, _PROMISE, promise.to_json())
+        connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
+        connection.execute("COMMIT")
+    finally:
+        connection.close()
+
+
+def _write(connection: sqlite3.Connection, key: str, content: dict[str, Any]) -> None:
+    body = json.dumps(content, sort_keys=True)
+    connection.execute(
+        "INSERT INTO records VALUES (?, ?, ?)"
+        " ON CONFLICT (key) DO UPDATE SET body = excluded.body, seal = excluded.seal",
+        (key, body, _seal(key, body)),
+    )
+
+
+def _seal(key: str, body: str) -> str:
+    return hashlib.blake2b(f"{key}\n{body}".encode(), digest_size=16).hexdigest()
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

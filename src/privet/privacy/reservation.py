@@ -1,0 +1,117 @@
+"""A run's share of a ledger: the key without which the hedge reads nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from privet.errors import BudgetExceeded, PrivacyError
+from privet.privacy.budget import Guarantee, round_up
+from privet.privacy.records import Record, State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from privet.privacy.events import Event, Plan
+    from privet.privacy.ledger import Ledger
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """Proof that one spend of a planned event is durable: which event, and the how-manyth."""
+
+    event_index: int
+    number: int
+
+
+class Reservation:
+    """A handle on what a ledger set aside for one run.
+
+    It is live once its plan is fixed and until it is closed. Nothing is cached: every question is
+    answered by the ledger, so that handles in several processes agree.
+    """
+
+    def __init__(self, ledger: Ledger, reservation_id: str) -> None:
+        self.ledger = ledger
+        self.id = reservation_id
+
+    @property
+    def record(self) -> Record:
+        """The reservation as the ledger has it now."""
+        with self.ledger.books() as books:
+            return books.read(self.id)
+
+    @property
+    def plan(self) -> Plan:
+        """What was fixed; refused while nothing is."""
+        plan = self.record.plan
+        if plan is None:
+            raise PrivacyError("Fix the reservation's plan before touching private rows.")
+        return plan
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What the whole plan costs by itself, run to its end."""
+        return self.ledger.guarantee(self.ledger.cost(self.plan.events))
+
+    def fix(self, plan: Plan) -> None:
+        """Fix what the run will do; it must cost no more than was set aside."""
+        with self.ledger.books(write=True) as books:
+            record = books.read(self.id)
+            if record.state is not State.HELD:
+                raise PrivacyError("This reservation's plan is fixed already.")
+            cost = self.ledger.cost(plan.events)
+            if cost > record.epsilon * (1 + 1e-9):
+                raise BudgetExceeded(
+                    f"The plan costs ε = {round_up(cost, 4):g} but ε = {record.epsilon:g} is "
+                    f"reserved: reserve more, or add noise."
+                )
+            planned = replace(record, plan=plan, state=State.OPEN)
+            books.write(self.ledger.granted(planned, books))
+
+    def require_live(self) -> None:
+        """Refuse unless the plan is fixed, durable and not closed."""
+        state = self.record.state
+        if state is not State.OPEN:
+            reason = "has no plan yet" if state is State.HELD else "is closed"
+            raise PrivacyError(f"No private row without a live reservation: {self.id} {reason}.")
+
+    def spend(self, event: Event) -> Ticket:
+        """Count one of a planned event, durably, before its result leaves the hedge."""
+        with self.ledger.books(write=True) as books:
+            record = books.read(self.id)
+            if record.state is not State.OPEN or record.plan is None:
+                raise PrivacyError(f"No spend without a live reservation: {self.id} is not live.")
+            index = record.plan.index(event)
+            if index is None:
+                raise PrivacyError(f"The plan ({record.plan}) does not contain {event.times(1)}.")
+            number = record.spent[index]
+            if number >= record.plan.events[index].count:
+                raise PrivacyError(f"All of the planned {record.plan.events[index]} are spent.")
+            spent = (*record.spent[:index], number + 1, *record.spent[index + 1 :])
+            books.write(replace(record, spent=spent))
+        return Ticket(index, number)
+
+    def remaining(self, event: Event) -> int:
+        """How many of a planned event are left; a step that is run again is counted again."""
+        record = self.record
+        index = None if record.plan is None else record.plan.index(event)
+        if index is None or record.plan is None:
+            return 0
+        return record.plan.events[index].count - record.spent[index]
+
+    def open_door(self, name: str) -> None:
+        """Write down that rows are looked at outside the guarantee, before they are."""
+        self._note(lambda record: replace(record, outside=(*record.outside, name)))
+
+    def mark_seeded(self) -> None:
+        """Write down that the noise is reproducible, so that the run is not private."""
+        self._note(lambda record: replace(record, seeded=True))
+
+    def close(self) -> None:
+        """End the reservation; what was not begun goes back where the composition allows it."""
+        self._note(lambda record: replace(record, state=State.CLOSED))
+
+    def _note(self, change: Callable[[Record], Record]) -> None:
+        with self.ledger.books(write=True) as books:
+            books.write(change(books.read(self.id)))

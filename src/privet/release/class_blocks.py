@@ -1,0 +1,104 @@
+"""Per-class sums of features with the class counts beside them, as one vector per unit.
+
+The vector of a unit has (features + 1) coordinates in every class, nearly all of them zero. It is
+never formed: a unit touches its own class alone (Algorithm 2 of SPS; DP-MERF and DP-MEPF weigh
+their features with a one-hot label in the same way).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from privet.hedge import Blocks, NoisySum, Units
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassBlocks:
+    """Features ⊗ one-hot label, and a count of every class in the same clip.
+
+    Guarantees:
+        One unit, with all its rows averaged, is one vector. Under add-or-remove it touches only
+        the classes of its own rows; a changed label is a replaced unit. A row whose label is not
+        one of the declared classes makes its unit's norm undefined, so the unit counts for zero.
+
+    Args:
+        features: rows in, a matrix of one feature vector per row out.
+        size: the number of features.
+        num_classes: declared, so known without looking.
+        count_scale: the weight of a count against the features; released counts are divided by it.
+        labels: the column that holds the labels.
+    """
+
+    features: Callable[[Units], Tensor]
+    size: int
+    num_classes: int
+    count_scale: float
+    labels: str = "labels"
+    dtype: torch.dtype = torch.float32
+
+    def zeros(self) -> Blocks:
+        """Sums and counts of every class."""
+        return {
+            "sums": torch.zeros(self.num_classes, self.size, dtype=self.dtype),
+            "counts": torch.zeros(self.num_classes, dtype=self.dtype),
+        }
+
+    def norms(self, units: Units) -> Tensor:
+        """From the (unit, class) pairs that occur; the others are zero."""
+        pairs = self._pairs(units)
+        squares = pairs.sums.square().sum(1) + pairs.counts.square()
+        total = squares.new_zeros(len(units)).index_add_(0, pairs.unit, squares)
+        return total.sqrt()
+
+    def weighted_sum(self, units: Units, weights: Tensor) -> Blocks:
+        """Add each pair to its class."""
+        pairs = self._pairs(units)
+        weight = weights[pairs.unit].to(pairs.sums.dtype)
+        blocks = {name: zero.to(weight) for name, zero in self.zeros().items()}
+        blocks["sums"].index_add_(0, pairs.label, weight[:, None] * pairs.sums)
+        blocks["counts"].index_add_(0, pairs.label, weight * pairs.counts)
+        return blocks
+
+    def _pairs(self, units: Units) -> _Pairs:
+        """Rows of one unit and one class, added up and divided by the unit's number of rows."""
+        labels, features = units[self.labels].long(), self.features(units).flatten(1)
+        declared = (labels >= 0) & (labels < self.num_classes)
+        features = torch.where(declared[:, None], features, torch.nan)
+        labels = torch.where(declared, labels, 0)
+        counts = torch.full_like(features[:, 0], self.count_scale)
+        if units.single:
+            return _Pairs(units.owner, labels, features, counts)
+        share = units.sizes[units.owner].to(features.dtype)
+        key, pair = torch.unique(units.owner * self.num_classes + labels, return_inverse=True)
+        return _Pairs(
+            key // self.num_classes,
+            key % self.num_classes,
+            _gather(features / share[:, None], pair, len(key)),
+            _gather(counts / share, pair, len(key)),
+        )
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    unit: Tensor
+    label: Tensor
+    sums: Tensor
+    counts: Tensor
+
+
+def _gather(rows: Tensor, group: Tensor, groups: int) -> Tensor:
+    return rows.new_zeros(groups, *rows.shape[1:]).index_add_(0, group, rows)
+
+
+def class_means(released: NoisySum, count_scale: float) -> tuple[Tensor, Tensor]:
+    """Class means and class sizes from a noised sum: post-processing, free to use.
+
+    A class whose noisy count is within its noise of zero is treated as having one such deviation.
+    """
+    floor = released.noise_scale
+    counts = released["counts"].clamp(min=floor) / count_scale
+    return released["sums"] / counts[:, None], counts

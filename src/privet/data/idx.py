@@ -54,8 +54,8 @@ def read_idx_folder(folder: Path, options: Options) -> ImageSet:
     """The part of a folder that `train-` or `t10k-` files hold."""
     wanted = options.part or "train"
     paths = sorted(entry for entry in folder.iterdir() if _belongs(entry, wanted))
-    # A plain file and its gzipped twin are one thing, and the plain one sorts first.
-    paths = [path for path in paths if path.with_suffix("") not in paths]
+    # A plain file and its gzipped twin are one thing.
+    paths = [path for path in paths if path.suffix != ".gz" or path.with_suffix("") not in paths]
     if not paths:
         raise DataError(f"{shown(folder)} has no IDX images for part {wanted!r}; name the file.")
     if len(paths) > 1:

@@ -13,7 +13,7 @@ from privet.data.folder import read_folder
 from privet.data.guard import GIB, reading, shown
 from privet.data.idx import has_idx, is_idx, read_idx, read_idx_folder
 from privet.data.npz import read_npz
-from privet.data.options import Channels, Options, as_size
+from privet.data.options import Channels, ChannelsName, Options, as_size
 from privet.data.parquet import read_parquet, read_parquet_folder
 from privet.data.saved import is_saved, read_saved
 from privet.errors import DataError
@@ -29,7 +29,7 @@ def load(
     *,
     part: str | None = None,
     resize: int | tuple[int, int] | None = None,
-    channels: Channels | None = None,
+    channels: Channels | ChannelsName | None = None,
     require_labels: bool = False,
     memory_limit: int = 2 * GIB,
     max_bytes: int = 64 * GIB,
@@ -53,7 +53,6 @@ def load(
         part=part,
         resize=as_size(resize),
         channels=channels,
-        require_labels=require_labels,
         memory_limit=memory_limit,
         max_bytes=max_bytes,
     )

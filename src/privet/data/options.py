@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Literal
 
 from privet.data.guard import GIB
 from privet.errors import ConfigError
 
-Channels = Literal["rgb", "grey"]
+
+class Channels(StrEnum):
+    """What every image is brought to."""
+
+    RGB = "rgb"
+    GREY = "grey"
+
+
+ChannelsName = Literal["rgb", "grey"]
 
 _MAX_SIDE = 16_384
 
@@ -24,8 +33,7 @@ class Options:
 
     part: str | None = None
     resize: tuple[int, int] | None = None
-    channels: Channels | None = None
-    require_labels: bool = False
+    channels: Channels | ChannelsName | None = None
     memory_limit: int = 2 * GIB
     max_bytes: int = 64 * GIB
 

@@ -92,6 +92,10 @@ class Ledger:
         """One consistent look; or one durable change, alone among all processes."""
         return self._store.transaction(write=write)
 
+    def close(self) -> None:
+        """Let go of the file. Reservations stay as they are."""
+        self._store.close()
+
     def records(self) -> tuple[Record, ...]:
         """Every reservation ever made, oldest first."""
         with self.books() as books:

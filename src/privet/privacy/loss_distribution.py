@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # How fine the grid of privacy losses is. Any value gives a valid bound (the discretisation is
 # pessimistic); these keep it within about 0.1% of the limit and the arrays within memory.
-_GRID_PER_DEVIATION = 0.1
+_GRID_PER_DEVIATION = 0.05
 _MOST_POINTS_PER_STEP = 4e5
 _MOST_POINTS = 1e6
 
@@ -33,6 +33,9 @@ _RELATIONS = {
 def epsilon(composition: "Composition", delta: float, relation: Relation) -> float:
     """Compose on one grid, fine enough for the narrowest event."""
     interval = min(_grid_interval(steps, relation) for steps in composition.poisson)
+    if composition.gaussian_precision > 0:
+        widest = _largest_loss(composition.gaussian_sigma / relation.sensitivity)
+        interval = max(interval, widest / _MOST_POINTS_PER_STEP)
     accountant = PLDAccountant(_RELATIONS[relation], interval)
     if composition.gaussian_precision > 0:
         accountant.compose(GaussianDpEvent(composition.gaussian_sigma))
@@ -46,12 +49,16 @@ def epsilon(composition: "Composition", delta: float, relation: Relation) -> flo
 
 def _grid_interval(steps: PoissonSteps, relation: Relation) -> float:
     """A fraction of one step's deviation of privacy loss, bounded by what memory should hold."""
-    rate, sigma = steps.sampling_rate, steps.noise_multiplier / relation.sensitivity
-    squared_deviation = rate**2 * math.expm1(min(sigma**-2, 50.0))  # χ² of one step
-    mean_loss = min(squared_deviation, rate / (2 * sigma**2))  # two bounds on the KL of one step
-    largest_loss = (12 * sigma + 0.5) / sigma**2
+    rate, sigma, reach = steps.sampling_rate, steps.noise_multiplier, relation.sensitivity
+    squared_deviation = (reach * rate) ** 2 * math.expm1(min(sigma**-2, 50.0))
+    mean_loss = min(squared_deviation, rate * (reach / sigma) ** 2 / 2)  # bounds one step's KL
     return max(
         _GRID_PER_DEVIATION * math.sqrt(min(squared_deviation, 1.0)),
-        largest_loss / _MOST_POINTS_PER_STEP,
+        _largest_loss(sigma / reach) / _MOST_POINTS_PER_STEP,
         steps.steps * mean_loss / _MOST_POINTS,
     )
+
+
+def _largest_loss(sigma: float) -> float:
+    """The privacy loss twelve standard deviations out."""
+    return (12 * sigma + 0.5) / sigma**2

@@ -29,6 +29,7 @@ FORMAT_VERSION = 1
 _APPLICATION_ID = 0x50525654  # "PRVT"
 _PROMISE = "promise"
 _SECONDS_TO_WAIT = 60.0
+_INHERITED: list[sqlite3.Connection] = []
 
 
 class State(Enum):
@@ -165,8 +166,18 @@ class Store:
                 raise
             connection.execute("COMMIT")
 
+    def close(self) -> None:
+        """Let go of the file; the next use opens it again."""
+        if self._connection is not None and self._process == os.getpid():
+            self._connection.close()
+            self._connection = None
+
     def _connect(self) -> sqlite3.Connection:
-        if self._connection is None or self._process != os.getpid():
+        if self._connection is not None and self._process != os.getpid():
+            # SQLite forbids even closing a connection that was inherited through a fork.
+            _INHERITED.append(self._connection)
+            self._connection = None
+        if self._connection is None:
             self._connection = _connect(self.path)
             self._process = os.getpid()
         return self._connection

@@ -53,7 +53,8 @@ class Discriminant:
         """The class means as images."""
         flat = self.class_means @ self.components + self.mean
         pixels = np.clip(flat * 255, 0, 255).round().astype(np.uint8)
-        return pixels.reshape(-1, *self.image_shape)
+        pictures: NDArray[np.uint8] = pixels.reshape(-1, *self.image_shape)
+        return pictures
 
 
 @dataclass(frozen=True, kw_only=True)

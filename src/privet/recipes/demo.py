@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
-import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 from PIL import Image
@@ -14,7 +14,7 @@ from PIL import Image
 from privet.data import ImageSet, load
 from privet.errors import ConfigError
 from privet.hedge import Hedge
-from privet.privacy import Certificate, Ledger, Relation
+from privet.privacy import Budget, Certificate, Ledger, Relation
 from privet.recipes.class_means import (
     Discriminant,
     private_class_means,
@@ -45,21 +45,24 @@ def demo(folder: Path, *, epsilon: float, delta: float, force: bool = False) -> 
     """Release private class means of 5,000 digits and classify the held-out ones with them."""
     if folder.exists() and not force:
         raise ConfigError(f"{folder} exists already: choose another --out, or add --force.")
+    Budget(epsilon=epsilon, delta=delta)
     data = load("mnist5k").split(public=0.04, test=0.2, seed=0)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".privet-demo-") as draft:
-        ledger = Ledger.create(
-            Path(draft) / "ledger.db", epsilon=epsilon, delta=delta, relation=Relation.ADD_REMOVE
-        )
-        hedge = Hedge(data.private, ledger.reserve(epsilon=epsilon, label="demo"))
-        result = private_class_means(hedge, data.public, num_components=_COMPONENTS)
-        hedge.reservation.close()
-        baseline = public_discriminant(data.public, _COMPONENTS)
-        accuracy = Accuracies(
-            public_only=_accuracy(baseline, data.test), private=_accuracy(result.model, data.test)
-        )
-        _write(Path(draft), result.model, result.certificate, accuracy)
-        _publish(Path(draft), folder)
+    public, test = cast("ImageSet", data.public), cast("ImageSet", data.test)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+
+    ledger = Ledger.create(
+        folder / "ledger.db", epsilon=epsilon, delta=delta, relation=Relation.ADD_REMOVE
+    )
+    hedge = Hedge(data.private, ledger.reserve(epsilon=epsilon, label="demo"))
+    result = private_class_means(hedge, public, num_components=_COMPONENTS)
+    hedge.reservation.close()
+
+    baseline = public_discriminant(public, _COMPONENTS)
+    accuracy = Accuracies(
+        public_only=_accuracy(baseline, test), private=_accuracy(result.model, test)
+    )
+    _write(folder, result.model, result.certificate, accuracy)
     return DemoResult(folder=folder, certificate=result.certificate, accuracy=accuracy)
 
 
@@ -76,10 +79,3 @@ def _write(
     strip = np.concatenate(list(model.pictures()), axis=1).squeeze(-1)
     size = (strip.shape[1] * 3, strip.shape[0] * 3)
     Image.fromarray(strip).resize(size, Image.Resampling.NEAREST).save(folder / "classes.png")
-
-
-def _publish(draft: Path, folder: Path) -> None:
-    """Put the finished folder in place; nobody ever sees half of one."""
-    if folder.exists():
-        shutil.rmtree(folder)
-    shutil.copytree(draft, folder, dirs_exist_ok=False)

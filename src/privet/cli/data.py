@@ -1,0 +1,88 @@
+"""`privet data`: look at a data set before it is used."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from privet.cli.options import AsJson, print_json
+from privet.data.guard import shown
+from privet.data.options import Channels, parse_size
+from privet.data.summary import NOT_PRIVATE, Summary
+
+app = typer.Typer(no_args_is_help=True, help="Look at a data set before it is used.")
+
+_MOST_CLASSES = 40
+
+
+@app.callback()
+def _data() -> None:
+    """Keep `inspect` a sub-command, though it is the only one."""
+
+
+@app.command()
+def inspect(
+    source: Annotated[
+        str, typer.Argument(metavar="DATA", help="A built-in name (digits, mnist5k) or a path.")
+    ],
+    private: Annotated[
+        bool, typer.Option("--private", help="The data are private: say what this view gives away.")
+    ] = False,
+    resize: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Bring images to one size: 32 or 32x48.")
+    ] = None,
+    channels: Annotated[
+        Channels | None,
+        typer.Option(help="Bring images to colour or to grey."),
+    ] = None,
+    part: Annotated[
+        str | None, typer.Option(help="Which part, such as train or test, of a set that has parts.")
+    ] = None,
+    contact_sheet: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Write a PNG with images of each class.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the contact sheet.")] = False,
+    json: AsJson = False,
+) -> None:
+    """Show sizes, type and classes of a data set."""
+    from privet.data.contact_sheet import check_free, write_contact_sheet
+    from privet.data.load import load
+    from privet.data.summary import summarise
+
+    if contact_sheet is not None:
+        check_free(contact_sheet, force=force)
+    size = None if resize is None else parse_size(resize)
+    data = load(source, part=part, resize=size, channels=channels)
+    summary = summarise(data, source)
+    if private:
+        typer.echo(NOT_PRIVATE, err=json)
+    if json:
+        print_json(summary.as_dict() | ({"guarantee": NOT_PRIVATE} if private else {}))
+    else:
+        _print(summary)
+    if contact_sheet is not None:
+        write_contact_sheet(data, contact_sheet, force=force)
+        typer.echo(f"Wrote {shown(contact_sheet)}", err=True)
+
+
+def _print(summary: Summary) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console(highlight=False, soft_wrap=True)
+    size = f"{summary.height}×{summary.width}×{summary.channels} {summary.dtype}"
+    stored = f"{summary.bytes:,} bytes, {summary.storage}"
+    console.print(escape(summary.source), style="bold")
+    console.print(f"{summary.images:,} images of {size}, {stored}")
+    if summary.classes is None:
+        console.print("no labels")
+        return
+    table = Table("class", "name")
+    table.add_column("images", justify="right")
+    for number, each in enumerate(summary.classes[:_MOST_CLASSES]):
+        table.add_row(str(number), escape(each.name), f"{each.count:,}")
+    console.print(table)
+    hidden = len(summary.classes) - _MOST_CLASSES
+    if hidden > 0:
+        console.print(f"… and {hidden} more classes; --json lists all {len(summary.classes)}.")

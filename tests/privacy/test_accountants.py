@@ -21,6 +21,7 @@ from privet.privacy import (
     gaussian,
     noise_multiplier,
 )
+from privet.privacy.loss_distribution import _grid_interval
 from privet.privacy.renyi import replace_one_curve
 
 ACCOUNTANTS = [PLD(), RDP()]
@@ -156,34 +157,36 @@ class TestContract:
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize(
     ("rate", "sigma", "count"),
-    [(0.01, 1.0, 2000), (0.001, 10.0, 10_000), (0.2, 3.0, 60), (0.0001, 0.6, 10_000)],
+    [(0.01, 1.5, 2000), (0.001, 10.0, 10_000), (0.2, 3.0, 60), (0.05, 0.8, 100)],
 )
 def test_pld_grid_is_fine_enough(relation, rate, sigma, count):
-    """Within half a percent above a much finer discretisation, and never below it."""
+    """At most half a percent above a much finer discretisation, and never below it."""
     neighbours = {
         ADD_REMOVE: dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE,
         REPLACE_ONE: dp_accounting.NeighboringRelation.REPLACE_ONE,
     }
-    fine = PLDAccountant(neighbours[relation], 2e-5)
+    ours = PLD().epsilon([steps(rate, sigma, count)], 1e-5, relation)
+    fine = PLDAccountant(neighbours[relation], _grid_interval(steps(rate, sigma, 1), relation) / 8)
     step = dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(sigma))
     limit = fine.compose(step, count).get_epsilon(1e-5)
-    ours = PLD().epsilon([steps(rate, sigma, count)], 1e-5, relation)
-    assert 0.995 * limit <= ours <= 1.005 * limit
+    assert limit <= ours <= 1.005 * limit
 
 
-@pytest.mark.parametrize(("rate", "sigma"), [(0.01, 1.0), (0.3, 2.0), (0.9, 0.7)])
-@pytest.mark.parametrize("order", [1.5, 4.0, 33.0])
+@pytest.mark.parametrize(("rate", "sigma"), [(0.1, 1.0), (0.3, 2.0), (0.9, 0.7)])
+@pytest.mark.parametrize("order", [1.5, 4.0, 9.0])
 def test_replace_one_divergence_by_adaptive_quadrature(rate, sigma, order):
     def log_mixture(x, centre):
         zero = np.log1p(-rate) + stats.norm.logpdf(x, 0, sigma)
         return np.logaddexp(zero, np.log(rate) + stats.norm.logpdf(x, centre, sigma))
 
+    shift = order * (order - 1) * 2 / sigma**2  # the unamplified divergence, against overflow
+
     def integrand(x):
-        return np.exp(order * log_mixture(x, 1) + (1 - order) * log_mixture(x, -1))
+        return np.exp(order * log_mixture(x, 1) + (1 - order) * log_mixture(x, -1) - shift)
 
     points = np.linspace(-1 - 10 * sigma, 2 * order + 10 * sigma, 60)
     parts = [integrate.quad(integrand, a, b)[0] for a, b in zip(points, points[1:], strict=False)]
-    expected = math.log(math.fsum(parts)) / (order - 1)
+    expected = (math.log(math.fsum(parts)) + shift) / (order - 1)
     assert replace_one_curve(rate, sigma, (order,))[0] == pytest.approx(expected, rel=1e-6)
 
 

@@ -14,7 +14,7 @@ from privet.privacy.budget import Budget, Relation
 from privet.privacy.events import Plan
 
 _RELATIVE_TOLERANCE = 1e-5
-_MOST_NOISE = 1e7
+_MUCH_NOISE, _MOST_NOISE = 64.0, 1e7
 
 
 def noise_multiplier(
@@ -71,7 +71,7 @@ def _bracket(excess: Callable[[float], float]) -> tuple[float, float]:
     high = 1.0
     while excess(high) > 0:
         high *= 2
-        if high > _MOST_NOISE:
+        if high == _MUCH_NOISE and excess(_MOST_NOISE) > 0:
             raise PrivacyError(
                 "No amount of noise meets this ε: the part of the plan whose noise is fixed "
                 "already costs more."

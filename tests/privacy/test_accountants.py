@@ -152,6 +152,8 @@ class TestContract:
 
     def test_tiny_noise_stays_finite_in_time_and_memory(self, accountant, relation):
         assert accountant.epsilon([steps(0.5, 0.05, 10_000)], 1e-5, relation) > 1e4
+        assert accountant.epsilon([steps(0.5, 1e-4, 30)], 1e-5, relation) > 1e8
+        assert accountant.epsilon([steps(1e-6, 1e-4, 1)], 1e-5, relation) >= 0
 
 
 @pytest.mark.parametrize("relation", RELATIONS)

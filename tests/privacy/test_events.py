@@ -12,9 +12,7 @@ noise = st.floats(1e-3, 1e3)
 counts = st.integers(1, 10**6)
 an_event = st.one_of(
     st.builds(GaussianRelease, noise_multiplier=noise, releases=counts),
-    st.builds(
-        PoissonSteps, sampling_rate=st.floats(1e-6, 1), noise_multiplier=noise, steps=counts
-    ),
+    st.builds(PoissonSteps, sampling_rate=st.floats(1e-6, 1), noise_multiplier=noise, steps=counts),
 )
 
 

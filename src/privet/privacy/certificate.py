@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from privet import __version__
-from privet.errors import PrivacyError
+from privet.errors import ConfigError, PrivacyError
 from privet.privacy import events
 from privet.privacy.accountants import accountant_version
 from privet.privacy.budget import Guarantee, Relation, Unit, round_up
@@ -89,7 +89,7 @@ class Certificate:
             )
         try:
             return _from_fields(body)
-        except (KeyError, TypeError, ValueError) as error:
+        except (ConfigError, KeyError, TypeError, ValueError) as error:
             raise PrivacyError(f"This certificate is damaged ({error!r}).") from None
 
     def dumps(self) -> str:

@@ -11,6 +11,7 @@ from dp_accounting import (
 )
 from dp_accounting.pld import PLDAccountant
 
+from privet.privacy import gaussian
 from privet.privacy.budget import Relation
 from privet.privacy.events import PoissonSteps
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _GRID_PER_DEVIATION = 0.05
 _MOST_POINTS_PER_STEP = 4e5
 _MOST_POINTS = 1e6
+_COARSEST_INTERVAL = 1.0
 
 # dp_accounting's PLD accountant doubles the sensitivity for REPLACE_ONE itself.
 _RELATIONS = {
@@ -36,6 +38,10 @@ def epsilon(composition: "Composition", delta: float, relation: Relation) -> flo
     if composition.gaussian_precision > 0:
         widest = _largest_loss(composition.gaussian_sigma / relation.sensitivity)
         interval = max(interval, widest / _MOST_POINTS_PER_STEP)
+    if interval > _COARSEST_INTERVAL:  # next to no noise: sampling hardly helps, a valid bound
+        precisions = (steps.steps / steps.noise_multiplier**2 for steps in composition.poisson)
+        sigma = (composition.gaussian_precision + sum(precisions)) ** -0.5
+        return gaussian.epsilon(sigma / relation.sensitivity, delta)
     accountant = PLDAccountant(_RELATIONS[relation], interval)
     if composition.gaussian_precision > 0:
         accountant.compose(GaussianDpEvent(composition.gaussian_sigma))

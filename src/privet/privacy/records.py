@@ -141,10 +141,8 @@ class Store:
             with tempfile.TemporaryDirectory(dir=path.parent, prefix=".ledger-") as folder:
                 draft = Path(folder) / "ledger.db"
                 _write_draft(draft, promise)
-                os.link(draft, path)
+                os.link(draft, path)  # unlike a rename, refuses a file that appeared meanwhile
             _sync_folder(path.parent)
-        except FileExistsError:
-            raise LedgerError(f"{path} exists already: a ledger is never overwritten.") from None
         except (OSError, sqlite3.Error) as error:
             raise LedgerError(f"The ledger {path} cannot be created: {error}.") from None
 
@@ -161,10 +159,11 @@ class Store:
             connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
             try:
                 yield Books(connection, self.path)
+                connection.execute("COMMIT")
             except BaseException:
-                connection.execute("ROLLBACK")
+                if connection.in_transaction:  # a full disk may have rolled back by itself
+                    connection.execute("ROLLBACK")
                 raise
-            connection.execute("COMMIT")
 
     def close(self) -> None:
         """Let go of the file; the next use opens it again."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import cast
@@ -22,6 +21,13 @@ from privet.recipes.class_means import (
 )
 
 _COMPONENTS = 48
+_LEDGER, _CERTIFICATE, _METRICS, _PICTURE = _RESULTS = (
+    "ledger.db",
+    "certificate.json",
+    "metrics.json",
+    "classes.png",
+)
+_FILES = (*_RESULTS, f"{_LEDGER}-wal", f"{_LEDGER}-shm")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,11 +54,12 @@ def demo(folder: Path, *, epsilon: float, delta: float, force: bool = False) -> 
     Budget(epsilon=epsilon, delta=delta)
     data = load("mnist5k").split(public=0.04, test=0.2, seed=0)
     public, test = cast("ImageSet", data.public), cast("ImageSet", data.test)
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in _FILES:  # an earlier demo's, and nothing else
+        (folder / name).unlink(missing_ok=True)
 
     ledger = Ledger.create(
-        folder / "ledger.db", epsilon=epsilon, delta=delta, relation=Relation.ADD_REMOVE
+        folder / _LEDGER, epsilon=epsilon, delta=delta, relation=Relation.ADD_REMOVE
     )
     hedge = Hedge(data.private, ledger.reserve(epsilon=epsilon, label="demo"))
     result = private_class_means(hedge, public, num_components=_COMPONENTS)
@@ -74,8 +81,8 @@ def _accuracy(model: Discriminant, test: ImageSet) -> float:
 def _write(
     folder: Path, model: Discriminant, certificate: Certificate, accuracy: Accuracies
 ) -> None:
-    (folder / "certificate.json").write_text(certificate.dumps())
-    (folder / "metrics.json").write_text(json.dumps({"test_accuracy": asdict(accuracy)}) + "\n")
+    (folder / _CERTIFICATE).write_text(certificate.dumps())
+    (folder / _METRICS).write_text(json.dumps({"test_accuracy": asdict(accuracy)}) + "\n")
     strip = np.concatenate(list(model.pictures()), axis=1).squeeze(-1)
     size = (strip.shape[1] * 3, strip.shape[0] * 3)
-    Image.fromarray(strip).resize(size, Image.Resampling.NEAREST).save(folder / "classes.png")
+    Image.fromarray(strip).resize(size, Image.Resampling.NEAREST).save(folder / _PICTURE)

@@ -1,0 +1,40 @@
+# Every target installs what it needs first: a fresh machine needs Python 3.11, make and pip.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.PHONY: setup demo test lint format bench clean
+
+setup: $(INSTALLED)
+
+$(INSTALLED): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade --constraint constraints.txt pip
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt \
+		--build-constraint constraints.txt --editable ".[demo,datasets]" --group dev
+	touch $(INSTALLED)
+
+demo: setup
+	$(BIN)/privet demo --out privet-demo --force
+
+test: setup
+	$(BIN)/python -m pytest -q
+
+lint: setup
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+format: setup
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: setup
+	for script in calibration startup clipped_sum step_overhead crash_ledger; do \
+		$(BIN)/python benchmarks/$$script.py || exit 1; done
+	$(BIN)/python benchmarks/render_tables.py
+
+clean:
+	rm -rf $(VENV) privet-demo dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,87 @@
+"""What a figure was measured on, and how it is kept: shared by every script in this folder."""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+
+
+def facts() -> dict[str, Any]:
+    """The machine and the versions; no names of hosts, people or folders."""
+    return {
+        "cores": os.cpu_count(),
+        "cpu": _cpu(),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
+        "system": platform.system(),
+        "python": platform.python_version(),
+        **{name: _version(name) for name in ("torch", "numpy", "dp-accounting", "privet")},
+        "commit": _commit(),
+    }
+
+
+def arguments(description: str, **defaults: int) -> argparse.Namespace:
+    """`--json`, and one whole-number option for each default."""
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
+    parser.add_argument("--json", action="store_true", help="Print one JSON object.")
+    for name, value in defaults.items():
+        parser.add_argument(f"--{name}", type=int, default=value, help=f"Default: {value}.")
+    return parser.parse_args()
+
+
+def keep(
+    name: str,
+    results: Mapping[str, Any],
+    text: Callable[[], str],
+    *,
+    seeds: Sequence[int],
+    json_: bool,
+) -> None:
+    """Write the result file, then print the same as JSON or as a short text."""
+    content = {"name": name, "results": results, "seeds": list(seeds), "machine": facts()}
+    write(RESULTS / f"{name}.json", content)
+    print(json.dumps(content) if json_ else text())
+
+
+def write(path: Path, content: Mapping[str, Any]) -> None:
+    """All of the file or nothing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".part", delete=False) as draft:
+        draft.write(json.dumps(content, indent=2) + "\n")
+    Path(draft.name).chmod(0o644)
+    Path(draft.name).replace(path)
+
+
+def _cpu() -> str:
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return None
+
+
+def _commit() -> str | None:
+    """The commit, marked where the sources differ from it."""
+    head = _git("rev-parse", "--short", "HEAD")
+    return head and head + ("+changes" if _git("status", "--porcelain", "src") else "")
+
+
+def _git(*words: str) -> str | None:
+    try:
+        done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.strip()

@@ -1,0 +1,57 @@
+import importlib.metadata
+import subprocess
+import sys
+
+import pytest
+
+from privet import __version__
+from privet.errors import BudgetExceeded, ConfigError, DataError, LedgerError, PrivetError
+
+
+def test_help_lists_the_commands(privet):
+    result = privet("--help")
+    assert result.code == 0
+    for command in ("demo", "account", "ledger", "data"):
+        assert f"\n  {command}" in result.out
+
+
+@pytest.mark.parametrize("command", ["account", "ledger", "ledger create", "data inspect", "demo"])
+def test_every_command_explains_itself(privet, command):
+    result = privet(f"{command} --help")
+    assert result.code == 0
+    assert "Usage: privet" in result.out
+
+
+def test_version(privet):
+    assert privet("--version").out == f"privet {__version__}\n"
+    assert importlib.metadata.version("privet") == __version__
+
+
+def test_exit_codes():
+    codes = {PrivetError: 1, ConfigError: 2, BudgetExceeded: 3, LedgerError: 3, DataError: 4}
+    assert {error: error.exit_code for error in codes} == codes
+
+
+def test_unexpected_errors_are_one_sentence_unless_debugging(privet, monkeypatch):
+    from privet.cli import ledger
+
+    def broken(_):
+        raise RuntimeError("kaput")
+
+    monkeypatch.setattr(ledger.Ledger, "open", broken)
+    result = privet("ledger show x.db")
+    assert result.code == 1
+    assert result.err == (
+        "privet: Unexpected RuntimeError: kaput. Run again with --debug for the traceback.\n"
+    )
+    from privet.cli import main
+
+    with pytest.raises(RuntimeError, match="kaput"):
+        main(["ledger", "show", "x.db", "--debug"])
+
+
+def test_a_closed_pipe_is_not_an_error():
+    command = f"{sys.executable} -m privet --help | head -n 1"
+    result = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
+    assert result.stdout.startswith("Usage: privet")
+    assert result.stderr == ""

@@ -1,0 +1,31 @@
+"""Fixtures that several rooms share."""
+
+import pytest
+
+from privet.privacy import GaussianRelease, Ledger, Plan, PoissonSteps
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    """A roomy ledger: tests spend freely."""
+    return Ledger.create(tmp_path / "ledger.db", epsilon=100, delta=1e-5, relation="add-remove")
+
+
+@pytest.fixture
+def reserve(ledger):
+    """Reserve a plan of the given events."""
+
+    def reserved(*events):
+        return ledger.reserve(plan=Plan(events))
+
+    return reserved
+
+
+@pytest.fixture
+def release_event():
+    return GaussianRelease(noise_multiplier=2.0, releases=50)
+
+
+@pytest.fixture
+def step_event():
+    return PoissonSteps(sampling_rate=0.3, noise_multiplier=2.0, steps=50)

@@ -1,0 +1,134 @@
+"""Noise of the right scale and no other; samples at the right rate; nothing drawn twice."""
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from privet.errors import PrivacyError
+from privet.hedge import Count, GaussianSum, Hedge, PerRow, PoissonSum, Randomness
+
+SIZE = 20_000
+SIGNIFICANCE = 1e-6
+
+
+def has_scale(sample, scale):
+    """Two-sided χ² test of the variance at a known mean of zero."""
+    statistic = np.square(np.asarray(sample) / scale).sum()
+    tail = stats.chi2.cdf(statistic, len(sample))
+    return min(tail, 1 - tail) > SIGNIFICANCE
+
+
+def assert_noise(sample, scale):
+    """The right scale is accepted; two thirds and three halves of it are rejected."""
+    assert has_scale(sample, scale)
+    assert not has_scale(sample, scale * 2 / 3)
+    assert not has_scale(sample, scale * 3 / 2)
+    assert stats.kstest(np.asarray(sample) / scale, "norm").pvalue > SIGNIFICANCE
+
+
+def zeros(count):
+    return {"x": np.zeros((count, 1), np.float32)}
+
+
+def silent():
+    return PerRow(lambda batch: batch["x"].expand(-1, SIZE), SIZE)
+
+
+def test_release_noise_has_the_scale_of_clip_times_multiplier(reserve, release_event):
+    hedge = Hedge(zeros(9), reserve(release_event))
+    mechanism = GaussianSum(clip_norm=0.25, noise_multiplier=2.0)
+    noisy = hedge.release(silent(), mechanism)
+    assert noisy.noise_scale == 0.5
+    assert_noise(noisy["sum"], 0.5)
+
+
+@pytest.mark.parametrize("batch", [1, 3, 100])
+def test_trap_noise_is_added_once_per_logical_batch(reserve, step_event, batch):
+    """TRAPS: noise added per micro-batch."""
+    hedge = Hedge(zeros(20), reserve(step_event), physical_batch=batch)
+    mechanism = PoissonSum(clip_norm=3.0, noise_multiplier=2.0, sampling_rate=0.3)
+    assert_noise(hedge.steps(mechanism).step(silent())["sum"], 6.0)
+
+
+def test_trap_an_empty_batch_is_noise_and_counts(reserve, step_event):
+    """TRAPS: a random example substituted for an empty Poisson batch."""
+    reservation = reserve(step_event)
+    hedge = Hedge(zeros(0), reservation)
+    mechanism = PoissonSum(clip_norm=1.0, noise_multiplier=2.0, sampling_rate=0.3)
+    steps = hedge.steps(mechanism)
+    assert_noise(steps.step(silent())["sum"], 2.0)
+    assert reservation.record.spent == (1,)
+    assert steps.remaining == 49
+
+
+def test_steps_blocks_and_streams_are_independent():
+    source = Randomness.from_system()
+    draws = [
+        source.noise(stream, step, block, torch.Size([SIZE])).numpy()
+        for stream, step, block in [(0, 0, 0), (0, 1, 0), (1, 0, 0), (0, 0, 1), (1, 1, 1)]
+    ]
+    correlations = np.corrcoef(draws) - np.eye(len(draws))
+    assert np.abs(correlations).max() < 6 / np.sqrt(SIZE)
+
+
+def test_samples_have_their_rate_and_are_independent_across_steps():
+    source, rate = Randomness.from_system(), 0.3
+    first, second = (source.sample(0, step, SIZE, rate) for step in (0, 1))
+    for sample in (first, second):
+        assert stats.binomtest(len(sample), SIZE, rate).pvalue > SIGNIFICANCE
+        assert stats.binomtest(len(sample), SIZE, rate * 1.1).pvalue < SIGNIFICANCE
+    both = len(np.intersect1d(first, second))
+    assert stats.binomtest(both, SIZE, rate**2).pvalue > SIGNIFICANCE
+
+
+def test_trap_sizes_of_poisson_batches_vary(reserve, step_event):
+    """TRAPS: shuffling accounted as Poisson. Fixed-size batches would have no variance."""
+    source = Randomness.from_system()
+    sizes = [len(source.sample(0, step, 1000, 0.1)) for step in range(400)]
+    assert np.var(sizes) == pytest.approx(90, rel=0.5)
+
+
+def test_trap_noise_is_never_reused(reserve, step_event):
+    """TRAPS: resume repeats the same noise."""
+    hedge = Hedge(zeros(5), reserve(step_event))
+    mechanism = PoissonSum(clip_norm=1.0, noise_multiplier=2.0, sampling_rate=0.3)
+    hedge.steps(mechanism).step(Count())
+    with pytest.raises(PrivacyError, match="used already"):
+        hedge.steps(mechanism).step(Count())
+    assert hedge.reservation.record.spent == (1,)
+
+
+def test_two_hedges_never_share_noise(reserve, release_event):
+    reservation = reserve(release_event)
+    mechanism = GaussianSum(clip_norm=1.0, noise_multiplier=2.0)
+    one, other = (Hedge(zeros(3), reservation).release(silent(), mechanism) for _ in range(2))
+    correlation = np.corrcoef(one["sum"], other["sum"])[0, 1]
+    assert abs(correlation) < 6 / np.sqrt(SIZE)
+
+
+def test_a_seeded_run_is_reproducible_and_marked(ledger, step_event):
+    from privet.privacy import Plan
+
+    mechanism = PoissonSum(clip_norm=1.0, noise_multiplier=2.0, sampling_rate=0.3)
+    results = []
+    for batch in (2, 50):
+        reservation = ledger.reserve(plan=Plan.of(step_event))
+        columns = {"x": np.arange(40.0)[:, None]}
+        source = Randomness.from_seed(7)
+        hedge = Hedge(columns, reservation, physical_batch=batch, randomness=source)
+        steps = hedge.steps(mechanism)
+        summand = PerRow(lambda b: b["x"], 1, dtype=torch.float64)
+        results.append([float(steps.step(summand)["sum"]) for _ in range(4)])
+        assert reservation.record.seeded
+    np.testing.assert_allclose(results[0], results[1], rtol=1e-12)
+
+
+def test_trap_the_key_is_never_saved_or_shown():
+    """TRAPS: the noise or sampling seed stored in the run's config."""
+    source = Randomness.from_system()
+    assert str(source._key) not in repr(source)
+    with pytest.raises(PrivacyError, match="never saved"):
+        pickle.dumps(source)

@@ -1,0 +1,94 @@
+"""The contract that sensitivity rests on, for every kind of summand."""
+
+import numpy as np
+import pytest
+import torch
+
+from privet.hedge import Count
+from privet.hedge.clipping import clipped_sum
+
+from .summands import ALL, flat, reference_vectors, rows, units
+
+USERS = np.array([4, 1, 4, 4, 7, 1, 9, 9, 2, 4, 7, 3])
+
+
+def by_user(name, columns):
+    vectors = reference_vectors(name, columns)
+    return torch.stack([vectors[user == USERS].mean(0) for user in np.unique(USERS)])
+
+
+@pytest.mark.parametrize("name", ALL)
+class TestContract:
+    def test_norms_are_those_of_the_written_out_vectors(self, name):
+        columns = rows(12)
+        expected = reference_vectors(name, columns).norm(dim=1)
+        torch.testing.assert_close(ALL[name]().norms(units(columns)), expected)
+
+    def test_weighted_sum_is_that_of_the_written_out_vectors(self, name):
+        columns, summand = rows(12), ALL[name]()
+        batch, weights = units(columns), torch.rand(12, dtype=torch.float64)
+        summand.norms(batch)
+        expected = weights @ reference_vectors(name, columns)
+        torch.testing.assert_close(flat(summand.weighted_sum(batch, weights)), expected)
+
+    def test_zeros_have_the_shapes_of_a_sum(self, name):
+        summand, batch = ALL[name](), units(rows(3))
+        summand.norms(batch)
+        total = summand.weighted_sum(batch, torch.ones(3, dtype=torch.float64))
+        assert {k: v.shape for k, v in summand.zeros().items()} == {
+            k: v.shape for k, v in total.items()
+        }
+        assert not flat(summand.zeros()).any()
+
+    @pytest.mark.parametrize("size", [1, 5, 12])
+    def test_physical_batches_do_not_change_the_sum(self, name, size):
+        columns = rows(12)
+        batches = [
+            units({key: value[i : i + size] for key, value in columns.items()})
+            for i in range(0, 12, size)
+        ]
+        whole = flat(clipped_sum([units(columns)], ALL[name](), 0.7))
+        torch.testing.assert_close(flat(clipped_sum(batches, ALL[name](), 0.7)), whole)
+
+
+@pytest.mark.parametrize("name", ["per_row", "class_blocks"])
+def test_a_user_is_averaged_and_clipped_once(name):
+    columns = rows(12)
+    vectors = by_user(name, columns)
+    batch = units(columns, USERS)
+    torch.testing.assert_close(ALL[name]().norms(batch), vectors.norm(dim=1))
+    clipped = vectors * (0.5 / vectors.norm(dim=1, keepdim=True)).clamp(max=1)
+    torch.testing.assert_close(flat(clipped_sum([batch], ALL[name](), 0.5)), clipped.sum(0))
+
+
+def test_class_blocks_ignore_undeclared_labels():
+    columns = rows(6)
+    columns["labels"][2] = 99
+    columns["labels"][4] = -1
+    kept = {key: np.delete(value, [2, 4], 0) for key, value in columns.items()}
+    ours = clipped_sum([units(columns)], ALL["class_blocks"](), 1.0)
+    torch.testing.assert_close(
+        flat(ours), flat(clipped_sum([units(kept)], ALL["class_blocks"](), 1))
+    )
+
+
+def test_class_blocks_never_form_a_vector_per_unit():
+    """100,000 classes × 50 features × 2,000 units would be 80 GB."""
+    from privet.release import ClassBlocks
+
+    blocks = ClassBlocks(
+        features=lambda batch: batch["x"], size=50, num_classes=100_000, count_scale=0.1
+    )
+    rng = np.random.default_rng(0)
+    columns = {
+        "x": rng.standard_normal((2000, 50)).astype(np.float32),
+        "labels": rng.integers(0, 100_000, 2000),
+    }
+    total = clipped_sum([units(columns)], blocks, 10.0)
+    assert total["sums"].shape == (100_000, 50)
+    assert float(total["counts"].sum()) == pytest.approx(0.1 * 2000, rel=1e-3)
+
+
+def test_count_counts():
+    total = clipped_sum([units(rows(12)), units(rows(3))], Count(), 1.0)
+    assert float(total["count"]) == pytest.approx(15.0)

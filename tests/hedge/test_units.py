@@ -1,0 +1,62 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from privet.errors import DataError
+from privet.hedge.units import Rows
+
+CPU = torch.device("cpu")
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=20), st.data())
+def test_batches_hold_exactly_the_rows_of_their_users(users, data):
+    rows = Rows({"row": np.arange(len(users))}, np.array(users))
+    names = sorted(set(users))
+    assert rows.num_units == len(names)
+    chosen = data.draw(st.lists(st.integers(0, len(names) - 1), unique=True).map(sorted))
+    batch = rows.batch(np.array(chosen, np.int64), CPU)
+    assert len(batch) == len(chosen)
+    for position, unit in enumerate(chosen):
+        start, stop = batch.offsets[position], batch.offsets[position + 1]
+        expected = [row for row, user in enumerate(users) if user == names[unit]]
+        assert batch["row"][start:stop].tolist() == expected
+        assert (batch.owner[start:stop] == position).all()
+
+
+def test_a_contiguous_batch_of_plain_rows_is_a_view():
+    array = np.arange(10.0)
+    batch = Rows({"x": array}).batch(slice(2, 5), CPU)
+    array[3] = -1
+    assert batch["x"].tolist() == [2, -1, 4]
+    assert batch.single
+
+
+def test_mapped_columns_follow_their_units():
+    users = np.array([5, 1, 5, 1, 1])
+    rows = Rows({"x": np.arange(5)}, users)
+    everyone = rows.batch(slice(0, 2), CPU)
+    mapped = rows.mapped({"y": everyone["x"] * 10})
+    assert mapped.batch(np.array([1]), CPU)["y"].tolist() == [0, 20]
+    assert mapped.batch(slice(0, 1), CPU)["y"].tolist() == [10, 30, 40]
+
+
+def test_selecting_units_keeps_whole_units():
+    batch = Rows({"x": np.arange(5)}, np.array([0, 0, 1, 2, 2])).batch(slice(0, 3), CPU)
+    kept = batch.select(torch.tensor([True, False, True]))
+    assert kept["x"].tolist() == [0, 1, 3, 4]
+    assert kept.offsets.tolist() == [0, 2, 4]
+
+
+def test_read_only_memory_is_copied_without_a_warning(tmp_path):
+    np.save(tmp_path / "x.npy", np.arange(6.0))
+    rows = Rows({"x": np.load(tmp_path / "x.npy", mmap_mode="r")})
+    assert rows.batch(slice(1, 3), CPU)["x"].tolist() == [1, 2]
+
+
+def test_unequal_columns_and_wrong_user_ids_are_refused():
+    with pytest.raises(DataError, match="equally long"):
+        Rows({"x": np.zeros(3), "y": np.zeros(4)})
+    with pytest.raises(DataError, match="one user id"):
+        Rows({"x": np.zeros(3)}, np.zeros(4))

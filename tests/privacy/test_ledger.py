@@ -1,0 +1,196 @@
+"""Reserve, spend, refuse, resume: what a ledger promises in one process."""
+
+import pytest
+
+from privet.errors import BudgetExceeded, ConfigError, LedgerError, PrivacyError
+from privet.privacy import (
+    PLD,
+    RDP,
+    GaussianRelease,
+    Ledger,
+    Plan,
+    PoissonSteps,
+    Relation,
+    Unit,
+    gaussian,
+)
+from privet.privacy.overview import overview
+
+
+def create(tmp_path, epsilon=2.0, **terms):
+    terms = {"delta": 1e-5, "relation": "add-remove", **terms}
+    return Ledger.create(tmp_path / "l.db", epsilon=epsilon, **terms)
+
+
+def release(sigma, count=1):
+    return Plan.of(GaussianRelease(noise_multiplier=sigma, releases=count))
+
+
+def steps(rate, sigma, count):
+    return Plan.of(PoissonSteps(sampling_rate=rate, noise_multiplier=sigma, steps=count))
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+def test_one_plan_may_fill_the_ledger_by_the_tight_accountant(tmp_path, relation):
+    ledger = create(tmp_path, relation=relation)
+    sigma = gaussian.sigma(2.0, 1e-5) * relation.sensitivity
+    reservation = ledger.reserve(plan=release(sigma))
+    assert reservation.guarantee.epsilon == pytest.approx(2.0)
+    assert RDP().epsilon(reservation.plan.events, 1e-5, relation) > 2.0
+    assert ledger.remaining() == 0.0
+
+
+def test_reserving_an_epsilon_then_fixing_the_plan(tmp_path):
+    ledger = create(tmp_path)
+    reservation = ledger.reserve(epsilon=2.0)
+    with pytest.raises(PrivacyError, match="live reservation"):
+        reservation.require_live()
+    with pytest.raises(BudgetExceeded, match="reserve more, or add noise"):
+        reservation.fix(release(gaussian.sigma(2.1, 1e-5)))
+    reservation.fix(release(gaussian.sigma(2.0, 1e-5)))
+    reservation.require_live()
+    with pytest.raises(PrivacyError, match="fixed already"):
+        reservation.fix(release(50.0))
+
+
+def test_trap_later_runs_compose_with_a_filter(tmp_path):
+    """TRAPS: settings of later runs chosen after seeing earlier results, composed as if fixed."""
+    ledger = create(tmp_path)
+    first, second = gaussian.sigma(1.0, 1e-5), gaussian.sigma(1.6, 1e-5)
+    ledger.reserve(plan=release(first))
+    both = [*release(first).events, *release(second).events]
+    assert (
+        PLD().epsilon(both, 1e-5, Relation.ADD_REMOVE)
+        < 2.0
+        < RDP().epsilon(both, 1e-5, Relation.ADD_REMOVE)
+    )
+    with pytest.raises(BudgetExceeded, match="RDP filter at order"):
+        ledger.reserve(plan=release(second))
+
+
+def test_refusal_says_what_was_asked_what_is_left_and_what_would_fit(tmp_path):
+    ledger = create(tmp_path)
+    ledger.reserve(epsilon=1.0)
+    with pytest.raises(BudgetExceeded) as refusal:
+        ledger.reserve(plan=steps(0.1, 1.5, 400))
+    left = ledger.remaining()
+    message = str(refusal.value)
+    assert "Asked for ε = 7.381 at δ = 1e-05 (add-remove one example, PLD)" in message
+    assert f"has ε = {int(left * 1000) / 1000:g} left of 2" in message
+    assert f"a run of ε ≤ {int(left * 1000) / 1000:g} would fit" in message
+    fitting = int(message.split("or ")[-1].split(" of the 400 steps")[0])
+    ledger.reserve(plan=steps(0.1, 1.5, fitting))
+
+
+def test_the_fitting_epsilon_is_granted_and_the_fitting_count_is_the_largest(tmp_path):
+    ledger = create(tmp_path)
+    ledger.reserve(epsilon=1.0)
+    with pytest.raises(BudgetExceeded) as refusal:
+        ledger.reserve(plan=release(3.0, 40))
+    fitting = int(str(refusal.value).split("or ")[-1].split(" of the 40 releases")[0])
+    with pytest.raises(BudgetExceeded):
+        ledger.reserve(plan=release(3.0, fitting + 1))
+    ledger.reserve(epsilon=int(ledger.remaining() * 1000) / 1000)
+
+
+def test_a_refusal_spends_nothing(tmp_path):
+    ledger = create(tmp_path)
+    before = ledger.path.read_bytes(), ledger.records()
+    with pytest.raises(BudgetExceeded):
+        ledger.reserve(epsilon=2.01)
+    assert (ledger.path.read_bytes(), ledger.records()) == before
+    assert ledger.remaining() == 2.0
+
+
+def test_spends_are_counted_and_never_exceed_the_plan(tmp_path):
+    reservation = create(tmp_path, 20).reserve(plan=release(2.0, 3))
+    event = GaussianRelease(noise_multiplier=2.0)
+    numbers = [reservation.spend(event).number for _ in range(3)]
+    assert numbers == [0, 1, 2]
+    with pytest.raises(PrivacyError, match="are spent"):
+        reservation.spend(event)
+    with pytest.raises(PrivacyError, match="does not contain"):
+        reservation.spend(GaussianRelease(noise_multiplier=1.0))
+
+
+def test_trap_resume_continues_the_reservation(tmp_path):
+    """TRAPS: resume restarts the accountant at zero."""
+    ledger = create(tmp_path, 20)
+    reservation = ledger.reserve(plan=steps(0.1, 2.0, 10))
+    event = reservation.plan.events[0]
+    for _ in range(4):
+        reservation.spend(event)
+    ledger.close()
+
+    resumed = Ledger.open(ledger.path).resume(reservation.id)
+    assert resumed.remaining(event) == 6
+    assert resumed.spend(event).number == 4
+    assert len(Ledger.open(ledger.path).records()) == 1
+
+
+def test_a_closed_run_hands_back_what_it_did_not_begin(tmp_path):
+    ledger = create(tmp_path)
+    reservation = ledger.reserve(plan=steps(0.1, 3.0, 150))
+    for _ in range(10):
+        reservation.spend(reservation.plan.events[0])
+    held = ledger.remaining()
+    reservation.close()
+    assert ledger.remaining() > held
+    alone = create(tmp_path / "other").reserve(plan=steps(0.1, 3.0, 10))
+    assert ledger.remaining() <= alone.ledger.remaining() + 1e-9
+    with pytest.raises(PrivacyError, match="is closed"):
+        ledger.resume(reservation.id)
+    with pytest.raises(PrivacyError, match="not live"):
+        reservation.spend(reservation.plan.events[0])
+
+
+def test_a_plan_that_filled_the_ledger_hands_nothing_back(tmp_path):
+    """Stopping early after looking is adaptive; only the filter covers that."""
+    ledger = create(tmp_path)
+    sigma = gaussian.sigma(2.0, 1e-5) * 10**0.5
+    reservation = ledger.reserve(plan=release(sigma, 10))
+    reservation.spend(reservation.plan.events[0])
+    reservation.close()
+    assert ledger.remaining() == 0.0
+
+
+def test_an_unused_reservation_costs_nothing(tmp_path):
+    ledger = create(tmp_path)
+    ledger.reserve(epsilon=2.0).close()
+    ledger.reserve(plan=release(gaussian.sigma(2.0, 1e-5))).close()
+    assert ledger.remaining() == 2.0
+
+
+def test_either_epsilon_or_plan(tmp_path):
+    ledger = create(tmp_path)
+    for arguments in ({}, {"epsilon": 1.0, "plan": release(9.0)}):
+        with pytest.raises(ConfigError, match="either an ε or a plan"):
+            ledger.reserve(**arguments)
+    with pytest.raises(ConfigError, match="positive"):
+        ledger.reserve(epsilon=-1.0)
+
+
+def test_library_has_no_silent_relation(tmp_path):
+    with pytest.raises(TypeError, match="relation"):
+        Ledger.create(tmp_path / "l.db", epsilon=1, delta=1e-5)
+
+
+def test_creating_never_overwrites(tmp_path):
+    ledger = create(tmp_path)
+    ledger.reserve(epsilon=1.0)
+    with pytest.raises(LedgerError, match="never overwritten"):
+        create(tmp_path)
+    assert len(Ledger.open(ledger.path).records()) == 1
+    assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
+
+
+def test_overview_is_for_people_and_machines(tmp_path):
+    ledger = create(tmp_path, unit=Unit.USER)
+    reservation = ledger.reserve(plan=steps(0.01, 2.0, 100), label="first try")
+    reservation.spend(reservation.plan.events[0])
+    reservation.open_door("train on real")
+    view = overview(ledger)
+    [run] = view["reservations"]
+    assert (view["unit"], run["label"], run["spent"]) == ("user", "first try", [1])
+    assert run["lines"][1].startswith("spent     1 of 100 × Poisson-subsampled")
+    assert run["lines"][-1] == "OUTSIDE THE GUARANTEE: train on real"

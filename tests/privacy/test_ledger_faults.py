@@ -1,0 +1,192 @@
+"""A ledger that cannot be trusted or written is refused: nothing read, nothing lost."""
+
+import os
+import random
+import resource
+import shutil
+import signal
+import sqlite3
+import traceback
+
+import pytest
+
+from privet.errors import LedgerError, PrivetError
+from privet.privacy import GaussianRelease, Ledger, Plan
+from privet.privacy.records import _write
+
+PLAN = Plan.of(GaussianRelease(noise_multiplier=5.0, releases=20))
+
+
+def create(path):
+    return Ledger.create(path, epsilon=50, delta=1e-5, relation="add-remove")
+
+
+def in_child(work):
+    """Run in a forked child and return whether it succeeded; failures print their traceback."""
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_missing_ledger():
+    with pytest.raises(LedgerError, match="There is no ledger at"):
+        Ledger.open("nowhere.db")
+
+
+@pytest.mark.parametrize("content", [b"", b"not a database at all" * 100])
+def test_other_files_are_not_ledgers(tmp_path, content):
+    path = tmp_path / "l.db"
+    path.write_bytes(content)
+    with pytest.raises(LedgerError):
+        Ledger.open(path)
+    assert path.read_bytes() == content
+
+
+def test_other_databases_are_not_ledgers(tmp_path):
+    connection = sqlite3.connect(tmp_path / "l.db")
+    connection.execute("CREATE TABLE t (a)")
+    connection.close()
+    with pytest.raises(LedgerError, match="is not a Privet ledger"):
+        Ledger.open(tmp_path / "l.db")
+
+
+def test_another_format_version(tmp_path):
+    create(tmp_path / "l.db").close()
+    connection = sqlite3.connect(tmp_path / "l.db")
+    connection.execute("PRAGMA user_version = 2")
+    connection.close()
+    with pytest.raises(LedgerError, match="format version 2, this Privet reads 1"):
+        Ledger.open(tmp_path / "l.db")
+
+
+def test_a_record_of_the_future_is_refused(tmp_path):
+    ledger = create(tmp_path / "l.db")
+    reservation = ledger.reserve(plan=PLAN)
+    body = {**reservation.record.to_json(), "plan": [{"kind": "quantum-release"}]}
+    with ledger.books(write=True) as books:
+        _write(books._connection, reservation.id, body)
+    with pytest.raises(LedgerError, match="cannot read"):
+        Ledger.open(ledger.path)
+
+
+def test_an_edited_record_breaks_its_seal(tmp_path):
+    ledger = create(tmp_path / "l.db")
+    ledger.reserve(plan=PLAN)
+    ledger.close()
+    connection = sqlite3.connect(tmp_path / "l.db")
+    connection.execute("UPDATE records SET body = replace(body, '50', '51')")
+    connection.commit()
+    connection.close()
+    with pytest.raises(LedgerError, match="is damaged"):
+        Ledger.open(tmp_path / "l.db")
+
+
+def test_flipped_bytes_are_noticed_or_harmless(tmp_path):
+    ledger = create(tmp_path / "l.db")
+    reservation = ledger.reserve(plan=PLAN)
+    for _ in range(7):
+        reservation.spend(PLAN.events[0])
+    expected = ledger.records()
+    ledger.close()
+    good = ledger.path.read_bytes()
+    rng, noticed = random.Random(0), 0
+    for trial in range(300):
+        bad = bytearray(good)
+        bad[rng.randrange(len(bad))] ^= 1 << rng.randrange(8)
+        path = tmp_path / f"bad{trial}.db"
+        path.write_bytes(bad)
+        try:
+            opened = Ledger.open(path)
+        except LedgerError:
+            noticed += 1
+            continue
+        assert opened.records() == expected
+        assert opened.budget.epsilon == 50
+        opened.close()
+    assert noticed > 10
+
+
+@pytest.mark.parametrize("keep", [0.25, 0.5, 0.9])
+def test_truncated_ledger(tmp_path, keep):
+    ledger = create(tmp_path / "l.db")
+    ledger.reserve(plan=PLAN)
+    ledger.close()
+    content = ledger.path.read_bytes()
+    ledger.path.write_bytes(content[: int(len(content) * keep)])
+    with pytest.raises(LedgerError):
+        Ledger.open(ledger.path)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody without rights")
+@pytest.mark.filterwarnings("ignore:This process.*fork")
+def test_read_only_ledger(tmp_path):
+    ledger = create(tmp_path / "l.db")
+    ledger.close()
+    tmp_path.chmod(0o755)
+    for parent in tmp_path.parents:
+        if os.stat(parent).st_uid == os.geteuid() and not os.stat(parent).st_mode & 0o005:
+            parent.chmod(os.stat(parent).st_mode | 0o005)
+    ledger.path.chmod(0o444)
+
+    def refused():
+        os.setgid(65534)
+        os.setuid(65534)
+        with pytest.raises(LedgerError, match="cannot be used"):
+            Ledger.open(ledger.path).reserve(plan=PLAN)
+
+    assert in_child(refused)
+    assert Ledger.open(ledger.path).records() == ()
+
+
+@pytest.mark.filterwarnings("ignore:This process.*fork")
+def test_full_disk_refuses_and_loses_nothing(tmp_path):
+    ledger = create(tmp_path / "l.db")
+    reservation = ledger.reserve(plan=PLAN)
+    ledger.close()
+    limit = ledger.path.stat().st_size + 100_000
+
+    def refused():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        opened = Ledger.open(ledger.path)
+        with pytest.raises(LedgerError, match="cannot be used"):
+            for _ in range(100):
+                opened.reserve(epsilon=0.1)
+
+    assert in_child(refused)
+    records = Ledger.open(ledger.path).records()
+    assert records[0].id == reservation.id
+    assert records[0].plan == PLAN
+
+
+def test_sqlite_full_rolls_back(tmp_path):
+    ledger = create(tmp_path / "l.db")
+    ledger.reserve(plan=PLAN)
+    pages = ledger._store._connect().execute("PRAGMA page_count").fetchone()[0]
+    ledger._store._connect().execute(f"PRAGMA max_page_count = {pages}")
+    granted = 1
+    with pytest.raises(LedgerError, match="disk is full"):
+        while True:
+            ledger.reserve(epsilon=0.1)
+            granted += 1
+    assert len(Ledger.open(ledger.path).records()) == granted
+
+
+def test_a_copied_ledger_is_just_as_good(tmp_path):
+    ledger = create(tmp_path / "l.db")
+    ledger.reserve(plan=PLAN)
+    ledger.close()
+    shutil.copy(ledger.path, tmp_path / "copy.db")
+    assert Ledger.open(tmp_path / "copy.db").records() == ledger.records()
+
+
+def test_uncreatable_place(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(PrivetError, match="cannot be created"):
+        create(tmp_path / "file" / "l.db")

@@ -34,6 +34,12 @@ def in_child(work):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
+def reserve_until_refused(ledger, granted=None):
+    granted = [] if granted is None else granted
+    for _ in range(1000):
+        granted.append(ledger.reserve(epsilon=0.1))
+
+
 def test_missing_ledger():
     with pytest.raises(LedgerError, match="There is no ledger at"):
         Ledger.open("nowhere.db")
@@ -130,8 +136,8 @@ def test_read_only_ledger(tmp_path):
     ledger.close()
     tmp_path.chmod(0o755)
     for parent in tmp_path.parents:
-        if os.stat(parent).st_uid == os.geteuid() and not os.stat(parent).st_mode & 0o005:
-            parent.chmod(os.stat(parent).st_mode | 0o005)
+        if parent.stat().st_uid == os.geteuid() and parent.stat().st_mode & 0o005 != 0o005:
+            parent.chmod(parent.stat().st_mode | 0o005)
     ledger.path.chmod(0o444)
 
     def refused():
@@ -156,8 +162,7 @@ def test_full_disk_refuses_and_loses_nothing(tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
         opened = Ledger.open(ledger.path)
         with pytest.raises(LedgerError, match="cannot be used"):
-            for _ in range(100):
-                opened.reserve(epsilon=0.1)
+            reserve_until_refused(opened)
 
     assert in_child(refused)
     records = Ledger.open(ledger.path).records()
@@ -170,12 +175,10 @@ def test_sqlite_full_rolls_back(tmp_path):
     ledger.reserve(plan=PLAN)
     pages = ledger._store._connect().execute("PRAGMA page_count").fetchone()[0]
     ledger._store._connect().execute(f"PRAGMA max_page_count = {pages}")
-    granted = 1
+    granted = [1]
     with pytest.raises(LedgerError, match="disk is full"):
-        while True:
-            ledger.reserve(epsilon=0.1)
-            granted += 1
-    assert len(Ledger.open(ledger.path).records()) == granted
+        reserve_until_refused(ledger, granted)
+    assert len(Ledger.open(ledger.path).records()) == len(granted)
 
 
 def test_a_copied_ledger_is_just_as_good(tmp_path):

@@ -1,0 +1,36 @@
+"""Every snippet in the README and the docs runs as printed, in an empty folder."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from privet.cli import main
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
+
+
+@pytest.mark.filterwarnings("default::DeprecationWarning")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_snippets_run_in_order(page, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": "__main__"}
+    for language, code in BLOCK.findall(page.read_text()):
+        if language == "python":
+            exec(compile(code, page.name, "exec"), names)
+        elif language == "sh":
+            for line in code.replace("\\\n", " ").splitlines():
+                if line.startswith("privet "):
+                    with pytest.raises(SystemExit) as stopped:
+                        main(shlex.split(line, comments=True)[1:])
+                    assert not stopped.value.code, line
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for target in LINK.findall(page.read_text()):
+        assert (page.parent / target).exists(), target

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any
 
 import machine
-
 from privet.privacy import (
     PLD,
     RDP,

@@ -17,11 +17,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import machine
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+import machine
 from privet.hedge import GaussianSum, Hedge, PerRow
 from privet.privacy import Ledger, Plan
 

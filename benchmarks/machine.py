@@ -13,12 +13,14 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
+LOAD_AT_START = round(os.getloadavg()[0], 2)  # of the last minute; what others ran disturbs times
 
 
 def facts() -> dict[str, Any]:
     """The machine and the versions; no names of hosts, people or folders."""
     return {
         "cores": os.cpu_count(),
+        "load_at_start": LOAD_AT_START,
         "cpu": _cpu(),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
         "system": platform.system(),

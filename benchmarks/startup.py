@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import machine
-
 from privet.privacy import GaussianRelease, Ledger, Plan
 
 CLAIMED = {"help": 0.5, "account": 1.0}

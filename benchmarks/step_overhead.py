@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import machine
 import numpy as np
 import torch
 from torch import Tensor
 
+import machine
 from privet.hedge import Blocks, Hedge, PoissonSum, Randomness, Units
 from privet.privacy import Ledger, Plan
 

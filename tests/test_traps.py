@@ -46,9 +46,7 @@ def test_trap_class_counts_are_released_with_noise(ledger):
     mechanism = GaussianSum(clip_norm=1.0, noise_multiplier=2.0)
     reservation = ledger.reserve(plan=Plan.of(mechanism.event))
     columns = {"x": np.ones((90, 2), np.float32), "labels": np.zeros(90, np.int64)}
-    blocks = ClassBlocks(
-        features=lambda units: units["x"], size=2, num_classes=4, count_scale=0.5
-    )
+    blocks = ClassBlocks(features=lambda units: units["x"], size=2, num_classes=4, count_scale=0.5)
     released = Hedge(columns, reservation).release(blocks, mechanism)
     assert (released["counts"] / 0.5).frac().abs().min() > 0
     means, counts = class_means(released, 0.5)

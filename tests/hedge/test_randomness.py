@@ -1,5 +1,6 @@
 """Noise of the right scale and no other; samples at the right rate; nothing drawn twice."""
 
+import os
 import pickle
 
 import numpy as np
@@ -7,8 +8,9 @@ import pytest
 import torch
 from scipy import stats
 
-from privet.errors import PrivacyError
+from privet.errors import LedgerError, PrivacyError
 from privet.hedge import Count, GaussianSum, Hedge, PerRow, PoissonSum, Randomness
+from privet.privacy import Reservation
 
 SIZE = 20_000
 SIGNIFICANCE = 1e-6
@@ -99,6 +101,45 @@ def test_trap_noise_is_never_reused(reserve, step_event):
     with pytest.raises(PrivacyError, match="used already"):
         hedge.steps(mechanism).step(Count())
     assert hedge.reservation.record.spent == (1,)
+
+
+@pytest.mark.filterwarnings("ignore:This process.*fork")
+def test_trap_a_fork_cannot_repeat_noise(reserve, step_event, release_event):
+    """Both sides of a fork hold the same key: only the one that made it may draw."""
+    reservation = reserve(step_event, release_event)
+    hedge = Hedge(zeros(5), reservation)
+    step = PoissonSum(clip_norm=1.0, noise_multiplier=2.0, sampling_rate=0.3)
+    steps = hedge.steps(step)
+    child = os.fork()
+    if child == 0:
+        refused = 0
+        for draw in (
+            lambda: steps.step(Count()),
+            lambda: hedge.release(Count(), GaussianSum(clip_norm=1.0, noise_multiplier=2.0)),
+        ):
+            try:
+                draw()
+            except PrivacyError:
+                refused += 1
+        os._exit(0 if refused == 2 else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert reservation.record.spent == (0, 0)
+    steps.step(Count())
+
+
+def test_a_step_whose_spend_failed_may_be_retried(reserve, step_event, monkeypatch):
+    hedge = Hedge(zeros(5), reserve(step_event))
+    steps = hedge.steps(PoissonSum(clip_norm=1.0, noise_multiplier=2.0, sampling_rate=0.3))
+    with monkeypatch.context() as patch:
+
+        def locked(*_):
+            raise LedgerError("database is locked")
+
+        patch.setattr(Reservation, "spend", locked)
+        with pytest.raises(LedgerError):
+            steps.step(Count())
+    steps.step(Count())
+    assert (steps.number, hedge.reservation.record.spent) == (1, (1,))
 
 
 def test_two_hedges_never_share_noise(reserve, release_event):

@@ -22,7 +22,8 @@ def clipped_sum(batches: Iterable[Units], summand: Summand, clip_norm: float) ->
         One unit contributes at most `clip_norm` in Euclidean norm over all blocks. A unit whose
         vector is not finite contributes zero, and does not disturb the others.
     """
-    total = {name: zero.detach().double().clone() for name, zero in summand.zeros().items()}
+    zeros = summand.zeros()
+    total = {name: torch.zeros_like(zero, dtype=torch.float64) for name, zero in zeros.items()}
     for units in batches:
         _add(total, _batch_sum(units, summand, clip_norm))
     return total

@@ -132,9 +132,9 @@ class Hedge:
 
     def release(self, summand: Summand, mechanism: GaussianSum) -> NoisySum:
         """One clipped and noised sum over all units."""
+        self.__reservation.require(mechanism.event)
         total = clipped_sum(self.__read(self.__everyone()), summand, mechanism.clip_norm)
         ticket = self.__reservation.spend(mechanism.event)
-        self.__randomness.claim(ticket.event_index, ticket.number)
         return self.__noised(total, summand, mechanism, ticket.event_index, ticket.number)
 
     def steps(self, mechanism: PoissonSum, *, first: int = 0) -> Steps:
@@ -166,12 +166,13 @@ class Hedge:
         return NotPrivate(name, function(units))
 
     def __step(self, summand: Summand, mechanism: PoissonSum, stream: int, number: int) -> NoisySum:
+        self.__reservation.require(mechanism.event)
+        self.__randomness.require_unused(stream, number)
         rate, everyone = mechanism.sampling_rate, self.__rows.num_units
         sample = self.__randomness.sample(stream, number, everyone, rate)
         size = self.__physical_batch
         batches = [sample[start : start + size] for start in range(0, len(sample), size)]
         total = clipped_sum(self.__read(batches), summand, mechanism.clip_norm)
-        self.__randomness.claim(stream, number)
         self.__reservation.spend(mechanism.event)
         return self.__noised(total, summand, mechanism, stream, number)
 
@@ -179,15 +180,17 @@ class Hedge:
         self, total: Blocks, summand: Summand, mechanism: Mechanism, stream: int, number: int
     ) -> NoisySum:
         """Noise for a sum whose spend is durable."""
+        self.__randomness.claim(stream, number)
+        dtypes = {name: zero.dtype for name, zero in summand.zeros().items()}
         noisy = {}
-        for block, (name, like) in enumerate(summand.zeros().items()):
-            noise = self.__randomness.noise(stream, number, block, like.shape)
-            exact = total[name]
-            noisy[name] = (exact + mechanism.noise_scale * noise.to(exact.device)).to(like.dtype)
+        for block, (name, exact) in enumerate(total.items()):
+            noise = self.__randomness.noise(stream, number, block, exact.shape).to(exact.device)
+            noisy[name] = exact.add_(noise, alpha=mechanism.noise_scale).to(dtypes[name])
         return NoisySum(noisy, mechanism.noise_scale)
 
     def __read(self, batches: Iterable[Index]) -> Iterator[Units]:
         """The only place where private rows are read."""
+        self.__randomness.require_own_process()
         self.__reservation.require_live()
         return (self.__rows.batch(batch, self.__device) for batch in batches)
 

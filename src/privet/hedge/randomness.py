@@ -6,6 +6,7 @@ operating system, is never written anywhere, and no (stream, step) is ever drawn
 
 from __future__ import annotations
 
+import os
 import secrets
 from typing import NoReturn
 
@@ -25,6 +26,7 @@ class Randomness:
     def __init__(self, key: int, *, seeded: bool) -> None:
         self._key = key
         self._claimed: set[tuple[int, int]] = set()
+        self._process = os.getpid()
         self.seeded = seeded
 
     @classmethod
@@ -39,10 +41,20 @@ class Randomness:
             int.from_bytes(np.random.SeedSequence(seed).generate_state(4).tobytes()), seeded=True
         )
 
-    def claim(self, stream: int, step: int) -> None:
-        """Take a (stream, step) for good; noise that is used twice protects nothing."""
+    def require_unused(self, stream: int, step: int) -> None:
+        """Refuse a (stream, step) that was drawn from: noise used twice protects nothing."""
         if (stream, step) in self._claimed:
             raise PrivacyError(f"The noise of step {step} was used already: go on with the next.")
+
+    def require_own_process(self) -> None:
+        """Refuse to go on in a forked process, where the other side draws the same noise."""
+        if self._process != os.getpid():
+            raise PrivacyError("A hedge must not cross a fork: make a new one in each process.")
+
+    def claim(self, stream: int, step: int) -> None:
+        """Take a (stream, step) for good."""
+        self.require_own_process()
+        self.require_unused(stream, step)
         self._claimed.add((stream, step))
 
     def sample(self, stream: int, step: int, count: int, rate: float) -> NDArray[np.int64]:

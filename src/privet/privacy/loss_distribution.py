@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # How fine the grid of privacy losses is. Any value gives a valid bound (the discretisation is
 # pessimistic); these keep it within about 0.1% of the limit and the arrays within memory.
 _GRID_PER_DEVIATION = 0.05
-_MOST_POINTS_PER_STEP = 4e5
+_MOST_POINTS_PER_STEP = 2e5
 _MOST_POINTS = 1e6
 _COARSEST_INTERVAL = 1.0
 

@@ -12,6 +12,7 @@ import json
 import os
 import sqlite3
 import tempfile
+import weakref
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -29,7 +30,7 @@ FORMAT_VERSION = 1
 _APPLICATION_ID = 0x50525654  # "PRVT"
 _PROMISE = "promise"
 _SECONDS_TO_WAIT = 60.0
-_INHERITED: list[sqlite3.Connection] = []
+_STORES: weakref.WeakSet[Store] = weakref.WeakSet()
 
 
 class State(Enum):
@@ -118,12 +119,12 @@ class Record:
 
 
 class Store:
-    """The file. Holds one connection per process, so that a fork never shares one."""
+    """The file, with a connection that is opened when needed and never crosses a fork."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._connection: sqlite3.Connection | None = None
-        self._process = 0
+        _STORES.add(self)
         if not path.is_file():
             raise LedgerError(
                 f"There is no ledger at {path}: make one with 'privet ledger create'."
@@ -167,18 +168,13 @@ class Store:
 
     def close(self) -> None:
         """Let go of the file; the next use opens it again."""
-        if self._connection is not None and self._process == os.getpid():
+        if self._connection is not None:
             self._connection.close()
             self._connection = None
 
     def _connect(self) -> sqlite3.Connection:
-        if self._connection is not None and self._process != os.getpid():
-            # SQLite forbids even closing a connection that was inherited through a fork.
-            _INHERITED.append(self._connection)
-            self._connection = None
         if self._connection is None:
             self._connection = _connect(self.path)
-            self._process = os.getpid()
         return self._connection
 
     def _check(self) -> None:
@@ -257,12 +253,22 @@ class Books:
             ) from None
 
 
+def _close_before_fork() -> None:
+    """A fork inherits connections without their locks: one side could lose the other's work."""
+    for store in tuple(_STORES):
+        store.close()
+
+
+os.register_at_fork(before=_close_before_fork)
+
+
 def _connect(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(
         f"{path.resolve().as_uri()}?mode=rw",
         uri=True,
         timeout=_SECONDS_TO_WAIT,
         isolation_level=None,
+        check_same_thread=False,  # any thread may fork
     )
     connection.execute("PRAGMA synchronous = FULL")
     return connection

@@ -2,8 +2,8 @@
 
 That library's RDP accountant ignores the relation for Gaussian events, and refuses Poisson
 sampling under replace-one. Here a replaced unit moves a sum by up to twice the clip norm, and the
-subsampled case is the divergence of the pair its PLD accountant uses:
-(1−q)·N(0, σ²) + q·N(±1, σ²).
+subsampled case is the divergence of the pair its PLD accountant uses,
+(1−q)·N(0, σ²) + q·N(±1, σ²), which dominates all others (proved in docs/accounting.md).
 """
 
 import contextlib

@@ -76,21 +76,19 @@ class Reservation:
             reason = "has no plan yet" if state is State.HELD else "is closed"
             raise PrivacyError(f"No private row without a live reservation: {self.id} {reason}.")
 
+    def require(self, event: Event) -> None:
+        """Refuse unless the plan still pays for one of this event."""
+        _slot(self.record, event)
+
     def spend(self, event: Event) -> Ticket:
         """Count one of a planned event, durably, before its result leaves the hedge."""
         with self.ledger.books(write=True) as books:
             record = books.read(self.id)
-            if record.state is not State.OPEN or record.plan is None:
-                raise PrivacyError(f"No spend without a live reservation: {self.id} is not live.")
-            index = record.plan.index(event)
-            if index is None:
-                raise PrivacyError(f"The plan ({record.plan}) does not contain {event.times(1)}.")
-            number = record.spent[index]
-            if number >= record.plan.events[index].count:
-                raise PrivacyError(f"All of the planned {record.plan.events[index]} are spent.")
-            spent = (*record.spent[:index], number + 1, *record.spent[index + 1 :])
-            books.write(replace(record, spent=spent))
-        return Ticket(index, number)
+            ticket = _slot(record, event)
+            spent = list(record.spent)
+            spent[ticket.event_index] += 1
+            books.write(replace(record, spent=tuple(spent)))
+        return ticket
 
     def remaining(self, event: Event) -> int:
         """How many of a planned event are left; a step that is run again is counted again."""
@@ -115,3 +113,15 @@ class Reservation:
     def _note(self, change: Callable[[Record], Record]) -> None:
         with self.ledger.books(write=True) as books:
             books.write(change(books.read(self.id)))
+
+
+def _slot(record: Record, event: Event) -> Ticket:
+    """The next of a planned event; a refusal if the plan does not pay for one."""
+    if record.state is not State.OPEN or record.plan is None:
+        raise PrivacyError(f"No spend without a live reservation: {record.id} is not live.")
+    index = record.plan.index(event)
+    if index is None:
+        raise PrivacyError(f"The plan ({record.plan}) does not contain {event.times(1)}.")
+    if record.spent[index] >= record.plan.events[index].count:
+        raise PrivacyError(f"All of the planned {record.plan.events[index]} are spent.")
+    return Ticket(index, record.spent[index])

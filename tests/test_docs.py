@@ -2,6 +2,8 @@
 
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,12 @@ def test_snippets_run_in_order(page, tmp_path, monkeypatch, capsys):
                     with pytest.raises(SystemExit) as stopped:
                         main(shlex.split(line, comments=True)[1:])
                     assert not stopped.value.code, line
+
+
+def test_tables_are_those_of_the_result_files():
+    command = [sys.executable, str(ROOT / "benchmarks" / "render_tables.py"), "--check"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

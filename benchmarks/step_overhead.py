@@ -56,7 +56,7 @@ class Free:
 def measure(repetitions: int, seed: int) -> dict[str, Any]:
     """Milliseconds of a whole step, of its noise and of its spend, alternating."""
     blocks = {f"block {i}": torch.zeros(size) for i, size in enumerate(sizes())}
-    randomness, number = Randomness.from_seed(seed), iter(range(10**9))
+    randomness, number = Randomness(seed), iter(range(10**9))
 
     def noise() -> None:
         step = next(number)

@@ -8,12 +8,13 @@ from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 
 import privet
 from privet.hedge import GaussianSum, Hedge, NoisySum, PerRow, PoissonSum
 from privet.hedge.clipping import clipped_sum
-from privet.privacy import Plan, PoissonSteps, Relation
+from privet.privacy import Ledger, Plan, PoissonSteps, Relation
 from privet.release import ClassBlocks, class_means
 
 SOURCE = Path(privet.__file__).parent
@@ -33,12 +34,18 @@ def test_trap_early_stopping_embedding_without_noise(ledger):
 
 
 def test_trap_two_non_negative_unit_vectors_lie_sqrt_2_apart():
-    """Sensitivity is the mechanism's business, not an argument about signs."""
-    one, other = torch.eye(2, dtype=torch.float64)
+    """Second moments noised for half of that: sensitivity is the mechanism's, not the signs'."""
+    from tests.hedge.summands import units
+
+    summand = PerRow(lambda batch: batch["x"].square(), 2, dtype=torch.float64)
     mechanism = GaussianSum(clip_norm=1.0, noise_multiplier=1.0)
+    one, other = (
+        clipped_sum([units({"x": row[None]})], summand, mechanism.clip_norm)["sum"]
+        for row in np.eye(2)
+    )
     gap = float((one - other).norm())
-    assert gap > mechanism.sensitivity(Relation.ADD_REMOVE)
-    assert gap <= mechanism.sensitivity(Relation.REPLACE_ONE) == 2.0
+    assert mechanism.sensitivity(Relation.ADD_REMOVE) < gap
+    assert gap <= mechanism.sensitivity(Relation.REPLACE_ONE)
 
 
 def test_trap_class_counts_are_released_with_noise(ledger):
@@ -64,28 +71,28 @@ def test_trap_the_drawn_batch_size_is_nowhere_to_be_read(ledger):
     assert public == {"mechanism", "number", "remaining", "step"}
 
 
-def test_trap_the_expected_batch_size_is_a_float(ledger):
-    """49 units at a rate of 1/49 is a divisor of 1.0, and half a unit is one of 0.5."""
-    event = PoissonSteps(sampling_rate=0.01, noise_multiplier=2.0, steps=3)
-    reservation = ledger.reserve(plan=Plan.of(event))
-    hedge = Hedge({"x": np.zeros((9, 1))}, reservation, declared_size=50)
-    assert hedge.size * event.sampling_rate == 0.5
+def test_trap_the_divisor_is_a_float_constant(ledger):
+    """`int()` of an expected batch below 1, or the drawn size, as divisor."""
+    mechanism = PoissonSum(clip_norm=1.0, noise_multiplier=2.0, sampling_rate=1 / 490)
+    reservation = ledger.reserve(plan=Plan.of(mechanism.event.times(3)))
+    hedge = Hedge({"x": np.ones((49, 1))}, reservation, declared_size=49)
+    steps = hedge.steps(mechanism)
+    expected = hedge.size * steps.mechanism.sampling_rate
+    assert expected == 0.1
+    sums = [steps.step(PerRow(lambda units: units["x"], 1))["sum"] for _ in range(3)]
+    assert all((total / expected).isfinite().all() for total in sums)
 
 
-def test_trap_noise_is_added_before_dividing():
-    """What leaves the hedge is a sum: dividing it is left to whoever knows a public constant."""
-    from tests.hedge.summands import rows, units
-
-    summand = PerRow(lambda batch: batch["x"], 5, dtype=torch.float64)
-    once = clipped_sum([units(rows(4))], summand, 1.0)["sum"]
-    twice = clipped_sum([units(rows(4)), units(rows(4))], summand, 1.0)["sum"]
-    torch.testing.assert_close(twice, 2 * once)
-
-
-def test_trap_one_object_owns_sampler_and_event():
-    """The rate that is sampled is the rate that is accounted."""
-    mechanism = PoissonSum(clip_norm=1.0, noise_multiplier=2.0, sampling_rate=0.125)
-    assert mechanism.event == PoissonSteps(sampling_rate=0.125, noise_multiplier=2.0, steps=1)
+@pytest.mark.parametrize("drawn", [1, 1000])
+def test_trap_noise_does_not_depend_on_how_many_were_drawn(tmp_path, drawn):
+    """Noise added after dividing by the drawn batch would shrink with it."""
+    ledger = Ledger.create(tmp_path / "l.db", epsilon=100, delta=1e-5, relation="add-remove")
+    mechanism = PoissonSum(clip_norm=1.0, noise_multiplier=2.0, sampling_rate=1.0)
+    reservation = ledger.reserve(plan=Plan.of(mechanism.event))
+    hedge = Hedge({"x": np.zeros((drawn, 1), np.float32)}, reservation)
+    summand = PerRow(lambda units: units["x"].expand(-1, 20_000), 20_000)
+    scale = float(hedge.steps(mechanism).step(summand)["sum"].std())
+    assert scale == pytest.approx(2.0, rel=0.05)
 
 
 def test_trap_nothing_is_ever_unpickled():

@@ -27,7 +27,7 @@ def test_cost_of_given_noise(privet):
     body = json.loads(privet(f"{words} --json").out)
     assert body["epsilon"] == pytest.approx(1.83, abs=0.01)
     printed = privet(words).out
-    assert "ε = 1.829 at δ = 1e-05 (add-remove one example, PLD)" in printed
+    assert "ε = 1.829 at δ = 1e-05 (add or remove one example, PLD)" in printed
 
 
 def test_there_and_back(privet):
@@ -54,7 +54,8 @@ def test_printed_noise_is_rounded_up(privet):
         ("--epsilon 1 --delta 1 --releases 1", "δ must lie strictly between 0 and 1"),
         ("--epsilon 1 --delta 1e-5 --releases 0", "The number of releases must be"),
         ("--epsilon 1 --delta 1e-5 --sample-rate 2 --steps 4", "The sampling rate must be"),
-        ("--noise-multiplier -1 --delta 1e-5 --releases 1", "The noise multiplier must be"),
+        ("--noise-multiplier -1 --delta 1e-5 --releases 1", "The noise multiplier must lie"),
+        ("--noise-multiplier 1e200 --delta 1e-5 --releases 1", "The noise multiplier must lie"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(privet, words, sentence):
@@ -68,3 +69,9 @@ def test_bad_input_is_one_sentence_and_exit_code_2(privet, words, sentence):
 @pytest.mark.parametrize("words", ["account --bogus", "account", "nonsense", "account --delta x"])
 def test_usage_errors_exit_with_2(privet, words):
     assert privet(words).code == 2
+
+
+def test_a_delta_beyond_the_accountant_is_a_refusal(privet):
+    words = "account --noise-multiplier 1 --delta 1e-25 --sample-rate 0.1 --steps 9"
+    assert privet(f"{words} --json").code == 3
+    assert privet(f"{words} --accountant rdp --json").code == 0

@@ -7,7 +7,7 @@ def test_create_and_show(privet, tmp_path):
     path = tmp_path / "owner.db"
     created = privet(f"ledger create {path} --epsilon 2 --delta 1e-5 --relation replace-one")
     assert created.code == 0
-    assert "ε = 2 at δ = 1e-05 (replace-one one example)" in created.out
+    assert "ε = 2 at δ = 1e-05 (replace one example)" in created.out
 
     ledger = Ledger.open(path)
     reservation = ledger.reserve(

@@ -1,6 +1,7 @@
 """No private row without a live reservation, and no way out but the marked ones."""
 
 import copy
+import math
 import pickle
 from dataclasses import replace
 
@@ -83,7 +84,6 @@ class TestReservation:
     def test_no_row_is_read_when_the_ledger_is_gone(self, ledger, operation):
         column = Watched()
         hedge = Hedge({"x": column}, ledger.reserve(plan=PLAN))
-        ledger.close()
         ledger.path.unlink()
         with pytest.raises(PrivacyError):
             OPERATIONS[operation](hedge)
@@ -160,6 +160,12 @@ def test_mapping_keeps_rows_with_their_units(tmp_path, users):
     assert mapped.reservation is reservation
 
 
+def test_an_empty_data_set_maps_like_any_other(ledger):
+    hedge = Hedge(rows(0), ledger.reserve(plan=PLAN))
+    mapped = hedge.map(lambda units: {"y": units["x"] * 2})
+    assert mapped.release(PerRow(lambda u: u["y"], 5), RELEASE)["sum"].shape == (5,)
+
+
 def test_a_map_that_loses_rows_is_refused(ledger):
     hedge = Hedge(rows(5), ledger.reserve(plan=PLAN))
     with pytest.raises(ConfigError, match="one value per row"):
@@ -210,8 +216,10 @@ def test_trap_the_number_of_rows_is_declared_or_released_never_read(ledger):
     with pytest.raises(PrivacyError, match="declare it, or release a count"):
         _ = Hedge(rows(5), reservation).size
     assert Hedge(rows(5), reservation, declared_size=57_613).size == 58_000.0
-    with pytest.raises(ConfigError, match="at least 1"):
-        Hedge(rows(5), reservation, declared_size=0)
+    assert certify(reservation).declared == {"units": 58_000.0}
+    for size in (0, math.nan, math.inf):
+        with pytest.raises(ConfigError, match="at least 1"):
+            Hedge(rows(5), reservation, declared_size=size)
 
 
 def test_a_released_size_takes_a_small_share_of_the_budget(tmp_path):
@@ -251,7 +259,9 @@ def test_settings_are_checked(ledger):
     reservation = ledger.reserve(plan=PLAN)
     with pytest.raises(ConfigError, match="physical batch"):
         Hedge(rows(5), reservation, physical_batch=0)
-    for clip in (0.0, -1.0, float("nan"), float("inf")):
+    with pytest.raises(ConfigError, match="numbered from 0"):
+        Hedge(rows(5), reservation).steps(STEP, first=-1)
+    for clip in (0.0, -1.0, 1e-20, 1e20, float("nan"), float("inf")):
         with pytest.raises(ConfigError, match="clip norm"):
             GaussianSum(clip_norm=clip, noise_multiplier=1.0)
     with pytest.raises(ConfigError, match="sampling rate"):

@@ -10,7 +10,7 @@ from scipy import stats
 
 from privet.errors import LedgerError, PrivacyError
 from privet.hedge import Count, GaussianSum, Hedge, PerRow, PoissonSum, Randomness
-from privet.privacy import Reservation
+from privet.privacy import Ledger, Plan, Reservation
 
 SIZE = 20_000
 SIGNIFICANCE = 1e-6
@@ -67,7 +67,7 @@ def test_trap_an_empty_batch_is_noise_and_counts(reserve, step_event):
 
 
 def test_steps_blocks_and_streams_are_independent():
-    source = Randomness.from_system()
+    source = Randomness()
     draws = [
         source.noise(stream, step, block, torch.Size([SIZE])).numpy()
         for stream, step, block in [(0, 0, 0), (0, 1, 0), (1, 0, 0), (0, 0, 1), (1, 1, 1)]
@@ -77,7 +77,7 @@ def test_steps_blocks_and_streams_are_independent():
 
 
 def test_samples_have_their_rate_and_are_independent_across_steps():
-    source, rate = Randomness.from_system(), 0.3
+    source, rate = Randomness(), 0.3
     first, second = (source.sample(0, step, SIZE, rate) for step in (0, 1))
     for sample in (first, second):
         assert stats.binomtest(len(sample), SIZE, rate).pvalue > SIGNIFICANCE
@@ -86,21 +86,34 @@ def test_samples_have_their_rate_and_are_independent_across_steps():
     assert stats.binomtest(both, SIZE, rate**2).pvalue > SIGNIFICANCE
 
 
-def test_trap_sizes_of_poisson_batches_vary(reserve, step_event):
-    """TRAPS: shuffling accounted as Poisson. Fixed-size batches would have no variance."""
-    source = Randomness.from_system()
-    sizes = [len(source.sample(0, step, 1000, 0.1)) for step in range(400)]
-    assert np.var(sizes) == pytest.approx(90, rel=0.5)
+def test_trap_one_object_owns_sampler_and_event(tmp_path):
+    """TRAPS: sampling rate inferred from the loader; shuffling accounted as Poisson.
+
+    Through the hedge, at a noise that hides nothing: sizes are binomial at the accounted rate.
+    """
+    ledger = Ledger.create(tmp_path / "g.db", epsilon=1e12, delta=1e-5, relation="add-remove")
+    mechanism = PoissonSum(clip_norm=1.0, noise_multiplier=1e-4, sampling_rate=0.1)
+    reservation = ledger.reserve(plan=Plan.of(mechanism.event.times(300)))
+    steps = Hedge(zeros(1000), reservation).steps(mechanism)
+    sizes = np.array([float(steps.step(Count())["count"]) for _ in range(300)]).round()
+    assert stats.binomtest(int(sizes.sum()), 300_000, 0.1).pvalue > SIGNIFICANCE
+    assert stats.binomtest(int(sizes.sum()), 300_000, 0.105).pvalue < SIGNIFICANCE
+    assert has_scale(sizes - 100, np.sqrt(90))
+    assert reservation.plan.events[0].sampling_rate == 0.1
 
 
 def test_trap_noise_is_never_reused(reserve, step_event):
-    """TRAPS: resume repeats the same noise."""
+    """TRAPS: resume repeats the same noise. Two sequences that start at 0 share none either."""
     hedge = Hedge(zeros(5), reserve(step_event))
     mechanism = PoissonSum(clip_norm=1.0, noise_multiplier=2.0, sampling_rate=0.3)
-    hedge.steps(mechanism).step(Count())
+    one, other = hedge.steps(mechanism), hedge.steps(mechanism)
+    draws = [steps.step(silent())["sum"].numpy() for steps in (one, other, one, other)]
+    assert (one.number, other.number) == (3, 4)
+    assert np.abs(np.corrcoef(draws) - np.eye(4)).max() < 6 / np.sqrt(SIZE)
+    source = Randomness()
+    source.claim(0, 0)
     with pytest.raises(PrivacyError, match="used already"):
-        hedge.steps(mechanism).step(Count())
-    assert hedge.reservation.record.spent == (1,)
+        source.claim(0, 0)
 
 
 @pytest.mark.filterwarnings("ignore:This process.*fork")
@@ -142,6 +155,21 @@ def test_a_step_whose_spend_failed_may_be_retried(reserve, step_event, monkeypat
     assert (steps.number, hedge.reservation.record.spent) == (1, (1,))
 
 
+def test_steps_go_on_after_an_interrupt_that_came_too_late(reserve, step_event, monkeypatch):
+    hedge = Hedge(zeros(5), reserve(step_event))
+    steps = hedge.steps(PoissonSum(clip_norm=1.0, noise_multiplier=2.0, sampling_rate=0.3))
+    with monkeypatch.context() as patch:
+
+        def interrupted(*_):
+            raise KeyboardInterrupt
+
+        patch.setattr(Randomness, "noise", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            steps.step(Count())
+    steps.step(Count())
+    assert (steps.number, hedge.reservation.record.spent) == (2, (2,))
+
+
 def test_two_hedges_never_share_noise(reserve, release_event):
     reservation = reserve(release_event)
     mechanism = GaussianSum(clip_norm=1.0, noise_multiplier=2.0)
@@ -151,14 +179,12 @@ def test_two_hedges_never_share_noise(reserve, release_event):
 
 
 def test_a_seeded_run_is_reproducible_and_marked(ledger, step_event):
-    from privet.privacy import Plan
-
     mechanism = PoissonSum(clip_norm=1.0, noise_multiplier=2.0, sampling_rate=0.3)
     results = []
     for batch in (2, 50):
         reservation = ledger.reserve(plan=Plan.of(step_event))
         columns = {"x": np.arange(40.0)[:, None]}
-        source = Randomness.from_seed(7)
+        source = Randomness(seed=7)
         hedge = Hedge(columns, reservation, physical_batch=batch, randomness=source)
         steps = hedge.steps(mechanism)
         summand = PerRow(lambda b: b["x"], 1, dtype=torch.float64)
@@ -169,7 +195,7 @@ def test_a_seeded_run_is_reproducible_and_marked(ledger, step_event):
 
 def test_trap_the_key_is_never_saved_or_shown():
     """TRAPS: the noise or sampling seed stored in the run's config."""
-    source = Randomness.from_system()
+    source = Randomness()
     assert str(source._key) not in repr(source)
     with pytest.raises(PrivacyError, match="never saved"):
         pickle.dumps(source)

@@ -3,11 +3,15 @@
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from privet.hedge import Count
+from privet.errors import PrivacyError
+from privet.hedge import Count, PerRow
 from privet.hedge.clipping import clipped_sum
+from privet.release import ClassBlocks
 
-from .summands import ALL, flat, reference_vectors, rows, units
+from .summands import ALL, CLASSES, FEATURES, flat, reference_vectors, rows, units
 
 USERS = np.array([4, 1, 4, 4, 7, 1, 9, 9, 2, 4, 7, 3])
 
@@ -74,8 +78,6 @@ def test_class_blocks_ignore_undeclared_labels():
 
 def test_class_blocks_never_form_a_vector_per_unit():
     """100,000 classes × 50 features × 2,000 units would be 80 GB."""
-    from privet.release import ClassBlocks
-
     blocks = ClassBlocks(
         features=lambda batch: batch["x"], size=50, num_classes=100_000, count_scale=0.1
     )
@@ -92,3 +94,88 @@ def test_class_blocks_never_form_a_vector_per_unit():
 def test_count_counts():
     total = clipped_sum([units(rows(12)), units(rows(3))], Count(), 1.0)
     assert float(total["count"]) == pytest.approx(15.0)
+
+
+def make(kind, function, size, dtype=torch.float64):
+    if kind == "per_row":
+        return PerRow(function, size, dtype=dtype)
+    return ClassBlocks(
+        features=function, size=size, num_classes=CLASSES, count_scale=0.3, dtype=dtype
+    )
+
+
+@pytest.mark.parametrize("kind", ["per_row", "class_blocks"])
+class TestFeatures:
+    def test_the_vectors_summed_are_the_ones_measured(self, kind):
+        """Features that change from call to call, or change the rows, are computed once."""
+        generator = torch.Generator().manual_seed(0)
+
+        def random_views(batch):
+            scale = torch.rand(1, generator=generator, dtype=torch.float64) * 100
+            return batch["x"] * scale
+
+        def in_place(batch):
+            return batch["x"].mul_(10)
+
+        for function in (random_views, in_place):
+            for seed in range(20):
+                batch = units(rows(1, seed))
+                total = flat(clipped_sum([batch], make(kind, function, FEATURES), 0.5))
+                assert float(total.norm()) <= 0.5
+
+    def test_half_precision_is_raised_before_norms(self, kind):
+        columns = {"x": np.ones((400, 8), np.float16), "labels": np.zeros(400, np.int64)}
+        summand = make(kind, lambda batch: batch["x"] * 100, 8, torch.float16)
+        total = flat(clipped_sum([units(columns)], summand, 300.0))
+        assert total.isfinite().all()
+        fewer = {key: value[1:] for key, value in columns.items()}
+        rest = flat(clipped_sum([units(fewer)], summand, 300.0))
+        assert float((total - rest).norm()) <= 300.0
+
+    @pytest.mark.parametrize("size", [256, 20_000])
+    def test_rounding_of_long_sums_stays_within_the_sensitivity(self, kind, size):
+        """Removing the first row moves every batch, and so all rounding."""
+        rng = np.random.default_rng(0)
+        columns = {
+            "x": rng.standard_normal((20_000, 64)).astype(np.float32) + 1,
+            "labels": rng.integers(0, CLASSES, 20_000),
+        }
+
+        def total(data):
+            count = len(data["x"])
+            batches = (
+                units({key: value[i : i + size] for key, value in data.items()})
+                for i in range(0, count, size)
+            )
+            return flat(clipped_sum(batches, make(kind, lambda batch: batch["x"], 64), 0.5))
+
+        fewer = {key: value[1:] for key, value in columns.items()}
+        assert float((total(columns) - total(fewer)).norm()) <= 0.5
+
+
+def test_norms_below_single_precision_are_refused():
+    class Half(Count):
+        def norms(self, batch):
+            return super().norms(batch).half()
+
+    with pytest.raises(PrivacyError, match="single or double precision"):
+        clipped_sum([units(rows(3))], Half(), 1.0)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 5), st.integers(0, 10**6), st.sampled_from(["per_row", "class_blocks"]))
+def test_neighbouring_users_move_a_sum_by_no_more_than_the_sensitivity(user, seed, kind):
+    """Add or remove a user with all their rows, of several classes."""
+    rng = np.random.default_rng(seed)
+    users = np.concatenate([np.arange(6), rng.integers(0, 6, 20)])
+    columns = rows(26, seed, scale=3.0)
+    kept = users != user
+    summand = ALL[kind]
+    everyone = flat(clipped_sum([units(columns, users)], summand(), 0.8))
+    others = {key: value[kept] for key, value in columns.items()}
+    rest = flat(clipped_sum([units(others, users[kept])], summand(), 0.8))
+    gap = float((everyone - rest).norm())
+    assert gap <= 0.8
+    own = {key: value[~kept] for key, value in columns.items()}
+    alone = flat(clipped_sum([units(own, users[~kept])], summand(), 0.8))
+    assert gap == pytest.approx(float(alone.norm()), abs=1e-9)

@@ -60,3 +60,17 @@ def test_unequal_columns_and_wrong_user_ids_are_refused():
         Rows({"x": np.zeros(3), "y": np.zeros(4)})
     with pytest.raises(DataError, match="one user id"):
         Rows({"x": np.zeros(3)}, np.zeros(4))
+    with pytest.raises(DataError, match="at least one column"):
+        Rows({})
+
+
+@pytest.mark.parametrize("users", [[1.0, np.nan, np.nan], ["a", None, None], [0.5, 1, 2]])
+def test_missing_user_ids_would_merge_strangers_and_are_refused(users):
+    with pytest.raises(DataError, match="whole numbers or texts"):
+        Rows({"x": np.zeros(3)}, np.array(users))
+
+
+@pytest.mark.parametrize("users", [["b", "a", "b"], np.array(["b", "a", "b"], object), [7, 2, 7]])
+def test_user_ids_may_be_numbers_or_texts(users):
+    rows = Rows({"x": np.arange(3)}, users)
+    assert rows.batch(slice(0, 2), CPU)["x"].tolist() == [1, 0, 2]

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import dp_accounting
 import numpy as np
@@ -22,6 +23,7 @@ from privet.privacy import (
     gaussian,
     noise_multiplier,
 )
+from privet.privacy.accountants import compose
 from privet.privacy.loss_distribution import _grid_interval
 from privet.privacy.renyi import replace_one_curve
 
@@ -155,6 +157,8 @@ class TestContract:
         assert accountant.epsilon([steps(0.5, 0.05, 10_000)], 1e-5, relation) > 1e4
         assert accountant.epsilon([steps(0.5, 1e-4, 30)], 1e-5, relation) > 1e8
         assert accountant.epsilon([steps(1e-6, 1e-4, 1)], 1e-5, relation) >= 0
+        narrow_and_wide = [steps(1e-4, 20.0, 100), steps(0.1, 1.0, 2000), steps(0.5, 0.3, 2)]
+        assert accountant.epsilon(narrow_and_wide, 1e-5, relation) > 10
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
@@ -169,7 +173,9 @@ def test_pld_grid_is_fine_enough(relation, rate, sigma, count):
         REPLACE_ONE: dp_accounting.NeighboringRelation.REPLACE_ONE,
     }
     ours = PLD().epsilon([steps(rate, sigma, count)], 1e-5, relation)
-    fine = PLDAccountant(neighbours[relation], _grid_interval(steps(rate, sigma, 1), relation) / 8)
+    fine = PLDAccountant(
+        neighbours[relation], _grid_interval(compose([steps(rate, sigma, count)]), relation) / 8
+    )
     step = dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(sigma))
     limit = fine.compose(step, count).get_epsilon(1e-5)
     assert limit <= ours <= 1.005 * limit
@@ -201,18 +207,19 @@ def test_opposite_replacements_are_the_worst(rate, epsilon):
     x, y = np.meshgrid(axis, axis)
     cell = (axis[1] - axis[0]) ** 2
 
-    def mixture(angle, length=1.0):
+    def mixture(angle, length):
         cx, cy = length * math.cos(angle), length * math.sin(angle)
         zero = np.exp(-(x**2 + y**2) / 2)
         return ((1 - rate) * zero + rate * np.exp(-((x - cx) ** 2 + (y - cy) ** 2) / 2)) / math.tau
 
-    def hockey_stick(angle, length):
-        gap = mixture(0.0) - math.exp(epsilon) * mixture(angle, length)
+    def hockey_stick(angle, length, other_length):
+        gap = mixture(0.0, length) - math.exp(epsilon) * mixture(angle, other_length)
         return float(np.maximum(gap, 0).sum() * cell)
 
-    worst = hockey_stick(math.pi, 1.0)
-    angles = np.linspace(0, math.pi, 13)
-    assert all(hockey_stick(a, r) <= worst + 1e-12 for a in angles for r in (0.25, 0.6, 1.0))
+    worst = hockey_stick(math.pi, 1.0, 1.0)
+    lengths, angles = (0.3, 0.7, 1.0), np.linspace(0, math.pi, 7)
+    for angle, length, other in itertools.product(angles, lengths, lengths):
+        assert hockey_stick(angle, length, other) <= worst + 1e-12
 
 
 def test_trap_every_epsilon_carries_its_terms():
@@ -222,4 +229,11 @@ def test_trap_every_epsilon_carries_its_terms():
     guarantee = Guarantee(
         epsilon=1.00049, delta=1e-5, relation=REPLACE_ONE, unit=Unit.USER, accountant="PLD"
     )
-    assert str(guarantee) == "ε = 1.001 at δ = 1e-05 (replace-one one user, PLD)"
+    assert str(replace(guarantee, epsilon=1234.5641)).startswith("ε = 1234.565 at")
+    assert str(guarantee) == "ε = 1.001 at δ = 1e-05 (replace one user, PLD)"
+
+
+def test_a_delta_below_what_pld_resolves_is_refused():
+    with pytest.raises(PrivacyError, match="smaller than privacy loss distributions resolve"):
+        PLD().epsilon([steps(0.01, 1.0, 10)], 1e-25, ADD_REMOVE)
+    assert RDP().epsilon([steps(0.01, 1.0, 10)], 1e-25, ADD_REMOVE) < 100

@@ -17,13 +17,20 @@ def reservation(tmp_path):
 
 
 def test_certificate_survives_json(reservation):
-    certificate = certify(reservation, public=("letters",), declared={"units": 58000.0})
+    certificate = certify(reservation, public=("letters",))
     assert Certificate.from_json(json.loads(certificate.dumps())) == certificate
+
+
+def test_a_certificate_keeps_the_versions_that_wrote_it(reservation):
+    body = {**certify(reservation).to_json(), "privet_version": "0.0.1"}
+    body["accountant_version"] = "dp_accounting 0.4"
+    assert Certificate.from_json(body).to_json() == body
 
 
 def test_certificate_says_everything(reservation):
     reservation.open_door("gradient norms")
-    body = certify(reservation, declared={"units": 58000.0}).to_json()
+    reservation.declare_size(58000.0)
+    body = certify(reservation).to_json()
     assert body["schema"] == "privet.certificate/1"
     assert (body["relation"], body["unit"], body["delta"]) == ("replace-one", "example", 1e-6)
     assert body["epsilon"] == reservation.guarantee.epsilon
@@ -35,7 +42,7 @@ def test_certificate_says_everything(reservation):
     assert body["outside_guarantee"] == ["gradient norms"]
     assert "NOT covered" in body["statement"]
     assert "gradient norms" in body["statement"]
-    assert "replacing one example" in body["statement"]
+    assert "replace one example" in body["statement"]
 
 
 def test_trap_a_seeded_run_is_certified_as_not_private(reservation):

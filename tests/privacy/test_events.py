@@ -1,5 +1,7 @@
+import json
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,6 +28,8 @@ def test_events_survive_json(events):
     [
         lambda: GaussianRelease(noise_multiplier=0),
         lambda: GaussianRelease(noise_multiplier=math.nan),
+        lambda: GaussianRelease(noise_multiplier=1e-170),
+        lambda: GaussianRelease(noise_multiplier=1e200),
         lambda: GaussianRelease(noise_multiplier=1, releases=0),
         lambda: GaussianRelease(noise_multiplier=1, releases=True),
         lambda: PoissonSteps(sampling_rate=0, noise_multiplier=1, steps=1),
@@ -50,3 +54,11 @@ def test_a_plan_knows_its_events_whatever_their_count():
     assert plan.index(PoissonSteps(sampling_rate=0.1, noise_multiplier=2, steps=1)) == 1
     assert plan.index(GaussianRelease(noise_multiplier=2)) == 0
     assert plan.index(GaussianRelease(noise_multiplier=2.1)) is None
+
+
+def test_numpy_numbers_become_plain_ones():
+    event = PoissonSteps(
+        sampling_rate=np.float32(0.5), noise_multiplier=np.float32(2), steps=np.int64(3)
+    )
+    assert event == PoissonSteps(sampling_rate=0.5, noise_multiplier=2.0, steps=3)
+    assert json.loads(json.dumps(to_json([event])))[0]["steps"] == 3

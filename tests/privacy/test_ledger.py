@@ -1,11 +1,14 @@
 """Reserve, spend, refuse, resume: what a ledger promises in one process."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from privet.errors import BudgetExceeded, ConfigError, LedgerError, PrivacyError
 from privet.privacy import (
     PLD,
     RDP,
+    Budget,
     GaussianRelease,
     Ledger,
     Plan,
@@ -13,6 +16,7 @@ from privet.privacy import (
     Relation,
     Unit,
     gaussian,
+    noise_multiplier,
 )
 from privet.privacy.overview import overview
 
@@ -49,8 +53,36 @@ def test_reserving_an_epsilon_then_fixing_the_plan(tmp_path):
         reservation.fix(release(gaussian.sigma(2.1, 1e-5)))
     reservation.fix(release(gaussian.sigma(2.0, 1e-5)))
     reservation.require_live()
-    with pytest.raises(PrivacyError, match="fixed already"):
+    with pytest.raises(PrivacyError, match="has its plan already"):
         reservation.fix(release(50.0))
+
+
+def test_a_plan_must_cost_no_more_than_was_reserved(tmp_path):
+    reservation = create(tmp_path).reserve(epsilon=1.0)
+    with pytest.raises(BudgetExceeded):
+        reservation.fix(release(gaussian.sigma(1.0001, 1e-5)))
+    reservation.close()
+    with pytest.raises(PrivacyError, match="is closed"):
+        reservation.fix(release(50.0))
+
+
+def test_a_held_epsilon_is_checked_again_when_its_plan_is_fixed(tmp_path):
+    """Beside other runs a subsampled plan may count for more than the release it was held as."""
+    ledger = create(tmp_path)
+    ledger.reserve(epsilon=0.8)
+    held = ledger.reserve(epsilon=int(ledger.remaining() * 1000) / 1000)
+    budget = Budget(epsilon=held.record.epsilon, delta=1e-5)
+    sigma = noise_multiplier(lambda s: steps(0.01, s, 300), budget, ledger.relation, PLD())
+    before = ledger.records()
+    with pytest.raises(BudgetExceeded, match="which the ledger counts as"):
+        held.fix(steps(0.01, sigma, 300))
+    assert ledger.records() == before
+    held.fix(steps(0.01, 2 * sigma, 300))
+
+
+def test_a_plan_that_costs_nothing_can_be_reserved(tmp_path):
+    ledger = create(tmp_path)
+    assert ledger.reserve(plan=release(1e6)).guarantee.epsilon == 0.0
 
 
 def test_trap_later_runs_compose_with_a_filter(tmp_path):
@@ -75,10 +107,10 @@ def test_refusal_says_what_was_asked_what_is_left_and_what_would_fit(tmp_path):
         ledger.reserve(plan=steps(0.1, 1.5, 400))
     left = ledger.remaining()
     message = str(refusal.value)
-    assert "Asked for ε = 7.381 at δ = 1e-05 (add-remove one example, PLD)" in message
-    assert f"has ε = {int(left * 1000) / 1000:g} left of 2" in message
-    assert f"a run of ε ≤ {int(left * 1000) / 1000:g} would fit" in message
-    fitting = int(message.split("or ")[-1].split(" of the 400 steps")[0])
+    assert "Asked for ε = 7.381 at δ = 1e-05 (add or remove one example, PLD)" in message
+    assert "with what is reserved already, of 2 (RDP filter at order" in message
+    assert f"a Gaussian release of ε ≤ {int(left * 1000) / 1000:g} or " in message
+    fitting = int(message.split(" or ")[-1].split(" of the 400 steps")[0])
     ledger.reserve(plan=steps(0.1, 1.5, fitting))
 
 
@@ -87,7 +119,7 @@ def test_the_fitting_epsilon_is_granted_and_the_fitting_count_is_the_largest(tmp
     ledger.reserve(epsilon=1.0)
     with pytest.raises(BudgetExceeded) as refusal:
         ledger.reserve(plan=release(3.0, 40))
-    fitting = int(str(refusal.value).split("or ")[-1].split(" of the 40 releases")[0])
+    fitting = int(str(refusal.value).split(" or ")[-1].split(" of the 40 releases")[0])
     with pytest.raises(BudgetExceeded):
         ledger.reserve(plan=release(3.0, fitting + 1))
     ledger.reserve(epsilon=int(ledger.remaining() * 1000) / 1000)
@@ -173,6 +205,27 @@ def test_either_epsilon_or_plan(tmp_path):
 def test_library_has_no_silent_relation(tmp_path):
     with pytest.raises(TypeError, match="relation"):
         Ledger.create(tmp_path / "l.db", epsilon=1, delta=1e-5)
+
+
+@pytest.mark.parametrize("terms", [{"relation": "sideways"}, {"unit": "household"}])
+def test_unknown_terms_are_refused(tmp_path, terms):
+    with pytest.raises(ConfigError, match="choose"):
+        create(tmp_path, **terms)
+
+
+def test_threads_take_turns(tmp_path):
+    reservation = create(tmp_path, 50).reserve(plan=release(9.0, 40))
+    event = reservation.plan.events[0]
+    with ThreadPoolExecutor(4) as pool:
+        numbers = list(pool.map(lambda _: reservation.spend(event).number, range(40)))
+    assert sorted(numbers) == list(range(40))
+    assert reservation.record.spent == (40,)
+
+
+def test_the_order_of_the_filter_is_fixed_when_the_ledger_is_made(tmp_path, monkeypatch):
+    ledger = create(tmp_path)
+    monkeypatch.setattr("privet.privacy.filter._LARGEST_ORDER", 4)
+    assert Ledger.open(ledger.path).composition == ledger.composition
 
 
 def test_creating_never_overwrites(tmp_path):

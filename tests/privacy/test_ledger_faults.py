@@ -193,3 +193,78 @@ def test_uncreatable_place(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(PrivetError, match="cannot be created"):
         create(tmp_path / "file" / "l.db")
+
+
+def test_every_commit_reaches_the_disk(tmp_path):
+    """SIGKILL cannot show it, so the settings themselves are checked."""
+    connection = create(tmp_path / "l.db")._store._connect()
+    assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
+
+
+@pytest.mark.parametrize("replacement", ["nothing", "another ledger", "an older copy"])
+def test_a_file_that_took_the_ledgers_place_is_refused(tmp_path, replacement):
+    ledger = create(tmp_path / "l.db")
+    reservation = ledger.reserve(plan=PLAN)
+    shutil.copy(ledger.path, tmp_path / "copy.db")
+    ledger.path.unlink()
+    if replacement == "another ledger":
+        for suffix in ("-wal", "-shm"):
+            (tmp_path / f"l.db{suffix}").unlink()
+        create(ledger.path)
+    elif replacement == "an older copy":
+        shutil.move(tmp_path / "copy.db", ledger.path)
+    with pytest.raises(LedgerError, match=r"is gone|took the place"):
+        reservation.spend(PLAN.events[0])
+
+
+def test_what_an_unlinked_ledger_left_behind_cannot_come_back(tmp_path):
+    """SQLite would replay an old -wal file into a new ledger."""
+    ledger = create(tmp_path / "l.db")
+    ledger.reserve(plan=PLAN)
+    ledger.path.unlink()
+    assert (tmp_path / "l.db-wal").exists()
+    with pytest.raises(LedgerError, match="is left of another ledger"):
+        create(tmp_path / "l.db")
+
+
+def test_a_relative_path_stays_where_it_was_opened(tmp_path, monkeypatch):
+    for name in ("a", "b"):
+        create(tmp_path / name / "l.db").close()
+    monkeypatch.chdir(tmp_path / "a")
+    ledger = Ledger.open("l.db")
+    ledger.close()
+    monkeypatch.chdir(tmp_path / "b")
+    ledger.reserve(plan=PLAN)
+    assert Ledger.open("l.db").records() == ()
+
+
+def test_a_deleted_reservation_is_noticed(tmp_path):
+    ledger = create(tmp_path / "l.db")
+    ledger.reserve(plan=PLAN)
+    ledger.reserve(plan=PLAN)
+    last = ledger.records()[-1].id
+    ledger.close()
+    connection = sqlite3.connect(tmp_path / "l.db")
+    connection.execute("DELETE FROM records WHERE key = ?", (last,))
+    connection.commit()
+    connection.close()
+    with pytest.raises(LedgerError, match="is damaged"):
+        Ledger.open(ledger.path)
+
+
+@pytest.mark.parametrize("spent", [[0, 0], [-1], [21]])
+def test_impossible_spends_are_refused(tmp_path, spent):
+    ledger = create(tmp_path / "l.db")
+    reservation = ledger.reserve(plan=PLAN)
+    body = {**reservation.record.to_json(), "spent": spent}
+    with ledger.books(write=True) as books:
+        _write(books._connection, reservation.id, body)
+    with pytest.raises(LedgerError, match="cannot read"):
+        Ledger.open(ledger.path)
+
+
+@pytest.mark.parametrize("name", ["promise", "tally", "nobody"])
+def test_only_reservations_can_be_resumed(tmp_path, name):
+    with pytest.raises(PrivetError, match="has no reservation"):
+        create(tmp_path / "l.db").resume(name)

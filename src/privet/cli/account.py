@@ -8,10 +8,10 @@ import typer
 
 from privet.cli.options import AsJson, RelationOption, UnitOption, print_json, print_pairs
 from privet.errors import ConfigError
-from privet.privacy.accountants import PLD, RDP
+from privet.privacy.accountants import PLD, RDP, Accountant
 from privet.privacy.budget import Budget, Relation, Unit, check_delta, round_up
 from privet.privacy.events import GaussianRelease, Plan, PoissonSteps
-from privet.privacy.quote import Quote, quote_cost, quote_noise
+from privet.privacy.quote import Quote, Terms, quote_cost, quote_noise
 
 
 class AccountantName(Enum):
@@ -21,7 +21,10 @@ class AccountantName(Enum):
     RDP = "rdp"
 
 
-_ACCOUNTANTS = {AccountantName.PLD: PLD(), AccountantName.RDP: RDP()}
+_ACCOUNTANTS: dict[AccountantName, Accountant] = {
+    AccountantName.PLD: PLD(),
+    AccountantName.RDP: RDP(),
+}
 
 
 def account(
@@ -47,11 +50,11 @@ def account(
     """Noise for a target ε, or the ε of given noise; no data is touched."""
     check_delta(delta)
     plan_at = partial(_plan, releases, sample_rate, steps)
-    terms = {"relation": relation, "unit": unit, "accountant": _ACCOUNTANTS[accountant]}
+    terms = Terms(relation=relation, unit=unit, accountant=_ACCOUNTANTS[accountant])
     if epsilon is not None and noise_multiplier is None:
-        quote = quote_noise(plan_at, Budget(epsilon=epsilon, delta=delta), **terms)  # type: ignore[arg-type]
+        quote = quote_noise(plan_at, Budget(epsilon=epsilon, delta=delta), terms)
     elif noise_multiplier is not None and epsilon is None:
-        quote = quote_cost(plan_at, noise_multiplier, delta, **terms)  # type: ignore[arg-type]
+        quote = quote_cost(plan_at, noise_multiplier, delta, terms)
     else:
         raise ConfigError(
             "Give either --epsilon or --noise-multiplier: one follows from the other."

@@ -46,12 +46,11 @@ def _show(view: dict[str, Any], json: bool) -> None:
     if json:
         print_json(view)
         return
-    terms = f"{view['relation']} one {view['unit']}"
     print_pairs(
         {
             "ledger": view["ledger"],
-            "budget": f"ε = {view['epsilon']:g} at δ = {view['delta']:g} ({terms})",
-            "left": f"ε ≤ {view['remaining_epsilon']:g} for one further run",
+            "budget": view["budget"],
+            "left": f"ε ≤ {view['remaining_epsilon']:g} for one further Gaussian release",
             "across runs": view["composition"],
         }
     )

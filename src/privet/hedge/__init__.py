@@ -4,7 +4,7 @@ from privet.hedge.hedge import Hedge, NoisySum, NotPrivate, Steps
 from privet.hedge.mechanism import GaussianSum, Mechanism, PoissonSum
 from privet.hedge.randomness import Randomness
 from privet.hedge.size import released_size, size_mechanism
-from privet.hedge.summand import Blocks, Count, PerRow, Summand
+from privet.hedge.summand import Blocks, Count, PerRow, Summand, at_least_single
 from privet.hedge.units import Units
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "Steps",
     "Summand",
     "Units",
+    "at_least_single",
     "released_size",
     "size_mechanism",
 ]

@@ -10,9 +10,9 @@ from privet.hedge.summand import Blocks, Summand
 from privet.hedge.units import Units
 
 # Norms are computed in floating point. Clipping this little below the bound keeps what rounding
-# does to a norm from carrying a vector past it.
+# does to a norm, or to a weight, from carrying a vector past it.
 _ROUNDING = {torch.float64: 1e-12, torch.float32: 1e-5}
-_COARSE_ROUNDING = 1e-2  # half precisions
+_SMALLEST_WEIGHT = 1e-30  # single precision rounds smaller ones too coarsely
 
 
 def clipped_sum(batches: Iterable[Units], summand: Summand, clip_norm: float) -> Blocks:
@@ -22,27 +22,29 @@ def clipped_sum(batches: Iterable[Units], summand: Summand, clip_norm: float) ->
         One unit contributes at most `clip_norm` in Euclidean norm over all blocks. A unit whose
         vector is not finite contributes zero, and does not disturb the others.
     """
-    zeros = summand.zeros()
-    total = {name: torch.zeros_like(zero, dtype=torch.float64) for name, zero in zeros.items()}
+    total = _zeros(summand)
     for units in batches:
         _add(total, _batch_sum(units, summand, clip_norm))
     return total
 
 
 def clip_weights(norms: Tensor, clip_norm: float) -> Tensor:
-    """The factor that brings each norm to at most the clip norm; 0 where it is not finite."""
-    bound = clip_norm * (1 - _ROUNDING.get(norms.dtype, _COARSE_ROUNDING))
-    weights = bound / norms.clamp(min=bound)
-    return torch.where(norms.isfinite(), weights, torch.zeros_like(weights))
+    """The factor that brings each norm to at most the clip norm; 0 where there is none."""
+    if norms.dtype not in _ROUNDING:
+        raise PrivacyError(f"Norms must be in single or double precision, not {norms.dtype}.")
+    bound = clip_norm * (1 - _ROUNDING[norms.dtype])
+    weights = bound / norms.double().clamp(min=bound)
+    usable = norms.isfinite() & (weights >= _SMALLEST_WEIGHT)
+    return torch.where(usable, weights, torch.zeros_like(weights))
 
 
 def _batch_sum(units: Units, summand: Summand, clip_norm: float) -> Blocks:
-    norms = summand.norms(units)
-    finite = norms.isfinite()
-    if not finite.all():  # 0 · NaN is NaN, so such units must leave the batch
-        units = units.select(finite)
-        norms = summand.norms(units)
-    blocks = summand.weighted_sum(units, clip_weights(norms, clip_norm))
+    weights = clip_weights(summand.norms(units), clip_norm)
+    usable = weights > 0
+    if not usable.all():  # 0 · NaN is NaN, so such units must leave the batch
+        units = units.select(usable)
+        weights = clip_weights(summand.norms(units), clip_norm)
+    blocks = summand.weighted_sum(units, weights)
     if _finite(blocks):
         return blocks
     return _sum_of_finite(units, summand, clip_norm)
@@ -50,10 +52,10 @@ def _batch_sum(units: Units, summand: Summand, clip_norm: float) -> Blocks:
 
 def _sum_of_finite(units: Units, summand: Summand, clip_norm: float) -> Blocks:
     """One unit at a time, leaving out each whose own contribution is not finite."""
-    total = {name: torch.zeros_like(zero) for name, zero in summand.zeros().items()}
+    total = _zeros(summand)
     for unit in _one_by_one(units):
-        norms = summand.norms(unit)
-        blocks = summand.weighted_sum(unit, clip_weights(norms, clip_norm))
+        weights = clip_weights(summand.norms(unit), clip_norm)
+        blocks = summand.weighted_sum(unit, weights)
         if _finite(blocks):
             _add(total, blocks)
     return total
@@ -62,6 +64,11 @@ def _sum_of_finite(units: Units, summand: Summand, clip_norm: float) -> Blocks:
 def _one_by_one(units: Units) -> Iterator[Units]:
     numbers = torch.arange(len(units), device=units.offsets.device)
     return (units.select(numbers == number) for number in range(len(units)))
+
+
+def _zeros(summand: Summand) -> Blocks:
+    zeros = summand.zeros().items()
+    return {name: torch.zeros_like(zero, dtype=torch.float64) for name, zero in zeros}
 
 
 def _finite(blocks: Blocks) -> bool:

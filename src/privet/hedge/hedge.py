@@ -6,6 +6,7 @@ Not trusted: anyone who sees what is returned.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, NoReturn, Protocol, TypeVar, runtime_checkable
@@ -97,10 +98,12 @@ class Hedge:
         self.__reservation = reservation
         self.__declared_size = None if declared_size is None else _two_digits(declared_size)
         self.__physical_batch = physical_batch
-        self.__randomness = randomness or Randomness.from_system()
+        self.__randomness = randomness or Randomness()
         self.__device = torch.device(device)
         if self.__randomness.seeded:
             reservation.mark_seeded()
+        if self.__declared_size is not None:
+            reservation.declare_size(self.__declared_size)
 
     @property
     def reservation(self) -> Reservation:
@@ -123,7 +126,7 @@ class Hedge:
         """
         pieces: dict[str, list[Tensor]] = {}
         with torch.no_grad():
-            for units in self.__read(self.__everyone()):
+            for units in self.__read(self.__everyone() or [slice(0, 0)]):
                 for name, column in function(units).items():
                     if len(column) != units.num_rows:
                         raise ConfigError(f"Mapped column {name!r} must have one value per row.")
@@ -144,12 +147,15 @@ class Hedge:
             mechanism: sampling, clip and noise of every step.
             first: the number of the first step; a resumed run goes on where it was.
         """
+        if first < 0:
+            raise ConfigError(f"Steps are numbered from 0, not from {first}.")
         stream = self.__reservation.plan.index(mechanism.event)
         if stream is None:
             raise PrivacyError(f"The plan does not contain {mechanism.event}.")
 
-        def step(summand: Summand, number: int) -> NoisySum:
-            return self.__step(summand, mechanism, stream, number)
+        def step(summand: Summand, number: int) -> tuple[NoisySum, int]:
+            number = self.__randomness.next_unused(stream, number)
+            return self.__step(summand, mechanism, stream, number), number
 
         return Steps(step, mechanism, first, self.__reservation)
 
@@ -167,11 +173,12 @@ class Hedge:
 
     def __step(self, summand: Summand, mechanism: PoissonSum, stream: int, number: int) -> NoisySum:
         self.__reservation.require(mechanism.event)
-        self.__randomness.require_unused(stream, number)
         rate, everyone = mechanism.sampling_rate, self.__rows.num_units
         sample = self.__randomness.sample(stream, number, everyone, rate)
         size = self.__physical_batch
-        batches = [sample[start : start + size] for start in range(0, len(sample), size)]
+        batches: list[Index] = [
+            sample[start : start + size] for start in range(0, len(sample), size)
+        ]
         total = clipped_sum(self.__read(batches), summand, mechanism.clip_norm)
         self.__reservation.spend(mechanism.event)
         return self.__noised(total, summand, mechanism, stream, number)
@@ -194,9 +201,9 @@ class Hedge:
         self.__reservation.require_live()
         return (self.__rows.batch(batch, self.__device) for batch in batches)
 
-    def __everyone(self) -> Iterator[Index]:
+    def __everyone(self) -> list[Index]:
         size, everyone = self.__physical_batch, self.__rows.num_units
-        return (slice(start, min(start + size, everyone)) for start in range(0, everyone, size))
+        return [slice(start, min(start + size, everyone)) for start in range(0, everyone, size)]
 
     def __with(self, rows: Rows) -> Hedge:
         other = object.__new__(Hedge)
@@ -205,7 +212,7 @@ class Hedge:
         return other
 
     def __repr__(self) -> str:
-        return f"Hedge({self.__reservation.ledger.guarantee(self.__reservation.record.epsilon)})"
+        return f"Hedge(reservation={self.__reservation.id!r})"
 
     def __reduce__(self) -> NoReturn:
         raise PrivacyError("A hedge cannot be copied, pickled or sent: private rows stay here.")
@@ -216,7 +223,7 @@ class Steps:
 
     def __init__(
         self,
-        step: Callable[[Summand, int], NoisySum],
+        step: Callable[[Summand, int], tuple[NoisySum, int]],
         mechanism: PoissonSum,
         first: int,
         reservation: Reservation,
@@ -232,13 +239,16 @@ class Steps:
         return self._reservation.remaining(self.mechanism.event)
 
     def step(self, summand: Summand) -> NoisySum:
-        """The next clipped and noised sum; a step that fails before its spend may be retried."""
-        result = self._step(summand, self.number)
-        self.number += 1
+        """The next clipped and noised sum.
+
+        One that fails may be tried again: for nothing before its spend, else as a new step.
+        """
+        result, number = self._step(summand, self.number)
+        self.number = number + 1
         return result
 
 
 def _two_digits(size: float) -> float:
-    if not size >= 1:
+    if not 1 <= size < math.inf:
         raise ConfigError(f"The declared number of units must be at least 1, not {size:g}.")
     return float(f"{size:.1e}")

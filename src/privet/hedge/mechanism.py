@@ -1,12 +1,13 @@
 """A mechanism owns its clip, its noise, its sampling and its event, so they cannot mismatch."""
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import final
 
 from privet.errors import ConfigError
 from privet.privacy import Event, GaussianRelease, PoissonSteps, Relation
+
+_SMALLEST_CLIP, _LARGEST_CLIP = 1e-9, 1e12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,8 +23,11 @@ class Mechanism(ABC):
     noise_multiplier: float
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.clip_norm) and self.clip_norm > 0):
-            raise ConfigError(f"The clip norm must be a positive number, not {self.clip_norm:g}.")
+        if not _SMALLEST_CLIP <= self.clip_norm <= _LARGEST_CLIP:
+            raise ConfigError(
+                f"The clip norm must lie between {_SMALLEST_CLIP:g} and {_LARGEST_CLIP:g}, where "
+                f"single precision can be trusted, not {self.clip_norm:g}: scale the vectors."
+            )
         _ = self.event  # an event checks the rest
 
     @property

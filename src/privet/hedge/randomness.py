@@ -21,41 +21,35 @@ _SAMPLING, _NOISE = 0, 1
 
 
 class Randomness:
-    """A counter-based generator (Philox 4×64) under a 128-bit key."""
+    """A counter-based generator (Philox 4×64) under a 128-bit key.
 
-    def __init__(self, key: int, *, seeded: bool) -> None:
-        self._key = key
-        self._claimed: set[tuple[int, int]] = set()
+    Args:
+        seed: for tests only. A run with a seed is certified as not private.
+    """
+
+    def __init__(self, seed: int | None = None) -> None:
+        self.seeded = seed is not None
+        self._key = secrets.randbits(128) if seed is None else _key(seed)
+        self._claims: dict[tuple[int, int], object] = {}
         self._process = os.getpid()
-        self.seeded = seeded
 
-    @classmethod
-    def from_system(cls) -> Randomness:
-        """A fresh secret key: the only kind that protects anyone."""
-        return cls(secrets.randbits(128), seeded=False)
+    def next_unused(self, stream: int, step: int) -> int:
+        """The first step from here on that nothing was drawn for."""
+        while (stream, step) in self._claims:
+            step += 1
+        return step
 
-    @classmethod
-    def from_seed(cls, seed: int) -> Randomness:
-        """A reproducible key, for tests: a run that uses it is certified as not private."""
-        return cls(
-            int.from_bytes(np.random.SeedSequence(seed).generate_state(4).tobytes()), seeded=True
-        )
-
-    def require_unused(self, stream: int, step: int) -> None:
-        """Refuse a (stream, step) that was drawn from: noise used twice protects nothing."""
-        if (stream, step) in self._claimed:
-            raise PrivacyError(f"The noise of step {step} was used already: go on with the next.")
+    def claim(self, stream: int, step: int) -> None:
+        """Take a (stream, step) for good: noise that is used twice protects nothing."""
+        self.require_own_process()
+        token = object()
+        if self._claims.setdefault((stream, step), token) is not token:
+            raise PrivacyError(f"The noise of step {step} was used already.")
 
     def require_own_process(self) -> None:
         """Refuse to go on in a forked process, where the other side draws the same noise."""
         if self._process != os.getpid():
             raise PrivacyError("A hedge must not cross a fork: make a new one in each process.")
-
-    def claim(self, stream: int, step: int) -> None:
-        """Take a (stream, step) for good."""
-        self.require_own_process()
-        self.require_unused(stream, step)
-        self._claimed.add((stream, step))
 
     def sample(self, stream: int, step: int, count: int, rate: float) -> NDArray[np.int64]:
         """Which of `count` units join a step, each independently with probability `rate`."""
@@ -78,3 +72,7 @@ class Randomness:
 
     def __repr__(self) -> str:
         return f"Randomness(seeded={self.seeded})"
+
+
+def _key(seed: int) -> int:
+    return int.from_bytes(np.random.SeedSequence(seed).generate_state(4).tobytes())

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol, cast
+from typing import Protocol
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -23,21 +24,22 @@ class Summand(Protocol):
 
     The contract that sensitivity rests on, checked for every summand in the tests:
     unit i's vector depends on unit i and on public values alone; `norms` gives the Euclidean norm
-    over all blocks together; `weighted_sum` is linear in the weights. The hedge calls
-    `weighted_sum` right after `norms` on the same units, so work may be shared between the two.
+    over all blocks together; `weighted_sum` is linear in the weights, and of the very vectors whose
+    norms were given. The hedge calls it right after `norms` on the same units, so that work may be
+    kept in between. Sums should be formed in double precision, as rounding is not clipped.
     """
 
     def zeros(self) -> Blocks:
         """The sum over no units: the shapes, known without looking at a row."""
 
     def norms(self, units: Units) -> Tensor:
-        """The norm of each unit's vector."""
+        """The norm of each unit's vector, as a type of the precision that it was computed in."""
 
     def weighted_sum(self, units: Units, weights: Tensor) -> Blocks:
         """Σ weight · vector."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class PerRow:
     """The plain case: a function from rows to one vector each, averaged within a unit.
 
@@ -45,13 +47,16 @@ class PerRow:
         function: rows in, a matrix of one vector per row out.
         size: the length of a vector.
         block: what the sum is called.
+        dtype: of the sum that leaves the hedge.
     """
 
     function: Callable[[Units], Tensor]
     size: int
     block: str = "sum"
     dtype: torch.dtype = torch.float32
-    _last: tuple[Units, Tensor] | None = field(default=None, repr=False)
+    _kept: WeakKeyDictionary[Units, Tensor] = field(
+        default_factory=WeakKeyDictionary, init=False, repr=False
+    )
 
     def zeros(self) -> Blocks:
         """One block."""
@@ -59,17 +64,14 @@ class PerRow:
 
     def norms(self, units: Units) -> Tensor:
         """Norms of the averaged vectors."""
-        vectors = units.mean(self.function(units).flatten(1))
-        self._last = (units, vectors)
+        vectors = at_least_single(units.mean(self.function(units).flatten(1)))
+        self._kept[units] = vectors
         norms: Tensor = torch.linalg.vector_norm(vectors, dim=1)
         return norms
 
     def weighted_sum(self, units: Units, weights: Tensor) -> Blocks:
         """One matrix-vector product."""
-        if self._last is None or self._last[0] is not units:
-            self.norms(units)
-        [_, vectors], self._last = cast("tuple[Units, Tensor]", self._last), None
-        return {self.block: weights.to(vectors.dtype) @ vectors}
+        return {self.block: weights.double() @ self._kept.pop(units).double()}
 
 
 @dataclass(frozen=True)
@@ -87,3 +89,8 @@ class Count:
     def weighted_sum(self, units: Units, weights: Tensor) -> Blocks:
         """The sum of the weights."""
         return {"count": weights.sum().reshape(1)}
+
+
+def at_least_single(vectors: Tensor) -> Tensor:
+    """Half precisions carry too few digits for a norm that privacy rests on."""
+    return vectors if vectors.dtype in (torch.float32, torch.float64) else vectors.float()

@@ -28,7 +28,7 @@ class Column(Protocol):
         """Some rows, as an array or a tensor."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Units:
     """A batch of units: named columns of rows, and where each unit's rows begin and end.
 
@@ -85,6 +85,8 @@ class Rows:
 
     def __init__(self, columns: Mapping[str, Column], users: ArrayLike | None = None) -> None:
         lengths = {name: column.shape[0] for name, column in columns.items()}
+        if not lengths:
+            raise DataError("Private rows need at least one column.")
         if len(set(lengths.values())) != 1:
             raise DataError(f"Private columns must be equally long, not {lengths}.")
         [num_rows] = set(lengths.values())
@@ -107,7 +109,8 @@ class Rows:
             rows = slice(int(offsets[0]), int(offsets[-1]))
             offsets = offsets - offsets[0]
         else:
-            rows, offsets = self._gather(np.arange(self.num_units)[units])
+            numbers = np.arange(units.start, units.stop) if isinstance(units, slice) else units
+            rows, offsets = self._gather(numbers)
         columns = {name: _tensor(column[rows], device) for name, column in self._columns.items()}
         return Units(columns, torch.from_numpy(offsets).to(device))
 
@@ -130,6 +133,8 @@ def _grouped(users: NDArray[Any], num_rows: int) -> tuple[NDArray[np.int64], NDA
         raise DataError(
             f"Every row needs one user id: {num_rows} rows, ids of shape {users.shape}."
         )
+    if users.dtype.kind not in "iuUS" and not all(isinstance(user, str) for user in users):
+        raise DataError("User ids must be whole numbers or texts: anything else may be missing.")
     _, owner, counts = np.unique(users, return_inverse=True, return_counts=True)
     return np.argsort(owner, kind="stable"), np.concatenate([[0], np.cumsum(counts)])
 

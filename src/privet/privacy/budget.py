@@ -19,9 +19,9 @@ class Relation(Enum):
         return 1 if self is Relation.ADD_REMOVE else 2
 
     @property
-    def in_words(self) -> str:
-        """How the relation reads in a sentence."""
-        return {"add-remove": "adding or removing one", "replace-one": "replacing one"}[self.value]
+    def verb(self) -> str:
+        """What may happen to one unit, in words."""
+        return "add or remove" if self is Relation.ADD_REMOVE else "replace"
 
 
 class Unit(Enum):
@@ -55,8 +55,8 @@ class Guarantee:
 
     def __str__(self) -> str:
         return (
-            f"ε = {round_up(self.epsilon, 3):g} at δ = {self.delta:g} "
-            f"({self.relation.value} one {self.unit.value}, {self.accountant})"
+            f"ε = {decimals(round_up(self.epsilon, 3))} at δ = {self.delta:g} "
+            f"({self.relation.verb} one {self.unit.value}, {self.accountant})"
         )
 
 
@@ -84,3 +84,13 @@ def round_up(value: float, digits: int) -> float:
 def round_down(epsilon: float) -> float:
     """What is left of a budget, in thousandths, towards the safe side."""
     return math.floor(epsilon * 1000 + 1e-6) / 1000
+
+
+def decimals(value: float) -> str:
+    """Three decimals at most, as they are: no further rounding, no exponent."""
+    return f"{value:.3f}".rstrip("0").rstrip(".")
+
+
+def within(cost: float, budget: float) -> bool:
+    """Whether a cost fits a budget, but for the last digits of floating point."""
+    return cost <= budget * (1 + 1e-12)

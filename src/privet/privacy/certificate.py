@@ -13,7 +13,7 @@ from privet import __version__
 from privet.errors import ConfigError, PrivacyError
 from privet.privacy import events
 from privet.privacy.accountants import accountant_version
-from privet.privacy.budget import Guarantee, Relation, Unit, round_up
+from privet.privacy.budget import Guarantee, Relation, Unit, decimals, round_up
 from privet.privacy.events import Plan
 
 if TYPE_CHECKING:
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 SCHEMA = "privet.certificate/1"
 
 ALWAYS_PUBLIC = (
-    "the names and the number of the classes",
-    "the size and channels of the images",
+    "the layout of the data: classes, sizes, columns",
     "the shares of the split into private, public and test",
     "every setting of the run, chosen without looking at private rows",
 )
@@ -42,6 +41,8 @@ class Certificate:
     declared: Mapping[str, float]
     outside: tuple[str, ...]
     seeded: bool
+    accountant_version: str
+    privet_version: str
 
     @property
     def private(self) -> bool:
@@ -68,7 +69,7 @@ class Certificate:
             "relation": self.guarantee.relation.value,
             "unit": self.guarantee.unit.value,
             "accountant": self.guarantee.accountant,
-            "accountant_version": accountant_version(),
+            "accountant_version": self.accountant_version,
             "composition_across_runs": self.composition,
             "events": events.to_json(self.plan.events),
             "public": list(self.public),
@@ -76,7 +77,7 @@ class Certificate:
             "outside_guarantee": list(self.outside),
             "seeded_noise": self.seeded,
             "statement": self.statement,
-            "privet_version": __version__,
+            "privet_version": self.privet_version,
         }
 
     @classmethod
@@ -103,9 +104,9 @@ class Certificate:
             otherwise = "replaced by any other"
         return (
             f"Whatever anyone learns from the outputs of this run, they could have learned almost "
-            f"as well had any one {unit} been {otherwise}: {relation.in_words} {unit} changes the "
-            f"probability of every outcome by at most a factor of "
-            f"e^{round_up(self.guarantee.epsilon, 3):g} plus an additional "
+            f"as well had any one {unit} been {otherwise}: to {relation.verb} one {unit} changes "
+            f"the probability of every outcome by at most a factor of "
+            f"e^{decimals(round_up(self.guarantee.epsilon, 3))} plus an additional "
             f"{self.guarantee.delta:g} ({self.guarantee})."
         )
 
@@ -124,18 +125,12 @@ class Certificate:
         return limits
 
 
-def certify(
-    reservation: Reservation,
-    *,
-    public: Sequence[str] = (),
-    declared: Mapping[str, float] | None = None,
-) -> Certificate:
+def certify(reservation: Reservation, *, public: Sequence[str] = ()) -> Certificate:
     """The certificate of a reservation's whole plan, whether or not it ran to its end.
 
     Args:
         reservation: what the run drew on.
         public: what else was treated as public.
-        declared: figures that its owner declared, such as the rounded number of units.
     """
     record = reservation.record
     return Certificate(
@@ -143,9 +138,11 @@ def certify(
         plan=reservation.plan,
         composition=reservation.ledger.composition,
         public=(*ALWAYS_PUBLIC, *public),
-        declared=dict(declared or {}),
+        declared={} if record.declared_size is None else {"units": record.declared_size},
         outside=tuple(dict.fromkeys(record.outside)),
         seeded=record.seeded,
+        accountant_version=accountant_version(),
+        privet_version=__version__,
     )
 
 
@@ -166,4 +163,6 @@ def _from_fields(body: Mapping[str, Any]) -> Certificate:
         declared=dict(body["declared"]),
         outside=tuple(body["outside_guarantee"]),
         seeded=bool(body["seeded_noise"]),
+        accountant_version=str(body["accountant_version"]),
+        privet_version=str(body["privet_version"]),
     )

@@ -5,12 +5,14 @@ are in units of the clip norm, under every relation: doubling the sensitivity fo
 the accountant's business.
 """
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
+from numbers import Integral
 from typing import Any
 
 from privet.errors import ConfigError
+
+LEAST_NOISE, MOST_NOISE = 1e-6, 1e12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,8 +23,8 @@ class GaussianRelease:
     releases: int = 1
 
     def __post_init__(self) -> None:
-        _check_noise_multiplier(self.noise_multiplier)
-        _check_count("releases", self.releases)
+        object.__setattr__(self, "noise_multiplier", _noise_multiplier(self.noise_multiplier))
+        object.__setattr__(self, "releases", _count("releases", self.releases))
 
     @property
     def count(self) -> int:
@@ -48,8 +50,9 @@ class PoissonSteps:
     def __post_init__(self) -> None:
         if not 0 < self.sampling_rate <= 1:
             raise ConfigError(f"The sampling rate must be in (0, 1], not {self.sampling_rate:g}.")
-        _check_noise_multiplier(self.noise_multiplier)
-        _check_count("steps", self.steps)
+        object.__setattr__(self, "sampling_rate", float(self.sampling_rate))
+        object.__setattr__(self, "noise_multiplier", _noise_multiplier(self.noise_multiplier))
+        object.__setattr__(self, "steps", _count("steps", self.steps))
 
     @property
     def count(self) -> int:
@@ -124,13 +127,19 @@ def _event(fields: dict[str, Any]) -> Event:
         raise ConfigError(f"A {kind} event has other fields than expected ({error}).") from None
 
 
-def _check_noise_multiplier(value: float) -> None:
-    if not (math.isfinite(value) and value > 0):
-        raise ConfigError(f"The noise multiplier must be a positive number, not {value:g}.")
+def _noise_multiplier(value: float) -> float:
+    number = float(value)
+    if not LEAST_NOISE <= number <= MOST_NOISE:
+        raise ConfigError(
+            f"The noise multiplier must lie between {LEAST_NOISE:g} and {MOST_NOISE:g}, "
+            f"not {number:g}."
+        )
+    return number
 
 
-def _check_count(name: str, value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+def _count(name: str, value: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
         raise ConfigError(
             f"The number of {name} must be a whole number of at least 1, not {value}."
         )
+    return int(value)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from privet.privacy import gaussian
 from privet.privacy.accountants import RDP
-from privet.privacy.budget import Budget, Relation
+from privet.privacy.budget import Budget, Relation, within
 from privet.privacy.events import Event, GaussianRelease
 
 _LARGEST_ORDER = 4096
@@ -27,12 +27,12 @@ class RenyiFilter:
 
     budget: Budget
     relation: Relation
-    order: int
+    order: int  # fixed before anything is seen
 
     @classmethod
     def for_budget(cls, budget: Budget, relation: Relation) -> "RenyiFilter":
-        """The whole order that admits the most Gaussian releases; it must not depend on data."""
-        order = max(range(2, _LARGEST_ORDER), key=lambda a: _limit(budget, a) / a)
+        """At the whole order that admits the most Gaussian releases: a function of no data."""
+        order = max(range(2, _LARGEST_ORDER), key=lambda order: _limit(budget, order) / order)
         return cls(budget, relation, order)
 
     @property
@@ -42,7 +42,7 @@ class RenyiFilter:
 
     def admits(self, events: Iterable[Event]) -> bool:
         """Whether everything together, chosen adaptively, stays within the budget."""
-        return self.epsilon(events) <= self.budget.epsilon
+        return within(self.epsilon(events), self.budget.epsilon)
 
     def epsilon(self, events: Iterable[Event]) -> float:
         """What the filter counts as spent."""

@@ -1,11 +1,12 @@
 """The ledger: one file per private data set, kept by its owner, that every spend goes through.
 
 Formal guarantees:
-    * A spend is durable before the first private row is read, so a crash can only over-count.
+    * A reservation is durable before the first private row is read, and a spend before its result
+      is shown, so a crash can only over-count.
     * Reservations are serialised by the database: processes cannot jointly overspend.
     * All reservations together, chosen adaptively, satisfy the ledger's (ε, δ): by the Rényi
       filter; or, where a single plan alone fills the ledger, by the plan's own accountant.
-    * Every record is sealed with a digest; a ledger that does not add up is refused.
+    * Every record is sealed with a digest and counted; a ledger that does not add up is refused.
 """
 
 from __future__ import annotations
@@ -14,11 +15,21 @@ import uuid
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from privet.errors import BudgetExceeded, ConfigError, PrivacyError
 from privet.privacy.accountants import PLD
-from privet.privacy.budget import Budget, Guarantee, Relation, Unit, check_epsilon, round_down
+from privet.privacy.budget import (
+    Budget,
+    Guarantee,
+    Relation,
+    Unit,
+    check_epsilon,
+    decimals,
+    round_down,
+    round_up,
+    within,
+)
 from privet.privacy.calibration import affordable
 from privet.privacy.events import Event, GaussianRelease, Plan
 from privet.privacy.filter import RenyiFilter
@@ -37,7 +48,7 @@ class Ledger:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._promise = store.promise()
-        self._filter = RenyiFilter.for_budget(self.budget, self.relation)
+        self._filter = RenyiFilter(self.budget, self.relation, self._promise.filter_order)
 
     @classmethod
     def create(
@@ -50,10 +61,12 @@ class Ledger:
         unit: Unit | str = Unit.EXAMPLE,
     ) -> Ledger:
         """A new ledger; an existing file is never touched."""
+        budget, relation = Budget(epsilon=epsilon, delta=delta), _choice(Relation, relation)
         promise = Promise(
-            budget=Budget(epsilon=epsilon, delta=delta),
-            relation=Relation(relation),
-            unit=Unit(unit),
+            budget=budget,
+            relation=relation,
+            unit=_choice(Unit, unit),
+            filter_order=RenyiFilter.for_budget(budget, relation).order,
         )
         Store.create(Path(path), promise)
         return cls.open(path)
@@ -110,14 +123,18 @@ class Ledger:
     ) -> Reservation:
         """Set budget aside: for a plan, or for a plan of at most ε that is fixed later.
 
+        Beside other runs, an ε is held at the price of one Gaussian release. A plan that the filter
+        counts for more may be refused when it is fixed; nothing is spent then.
+
         Raises:
             BudgetExceeded: with what was asked, what is left and what would fit. Nothing is spent.
         """
         if plan is not None and epsilon is None:
             epsilon = self.cost(plan.events)
-        elif epsilon is None or plan is not None:
+        elif epsilon is not None and plan is None:
+            check_epsilon(epsilon)
+        else:
             raise ConfigError("Reserve either an ε or a plan, not both and not neither.")
-        check_epsilon(epsilon)
         record = Record(
             id=uuid.uuid4().hex,
             label=label,
@@ -126,9 +143,21 @@ class Ledger:
             plan=plan,
             state=State.HELD if plan is None else State.OPEN,
         )
-        with self.books(write=True) as books:
-            books.write(self.granted(record, books))
+        self.grant(record)
         return Reservation(self, record.id)
+
+    def grant(self, record: Record) -> None:
+        """Write a new or newly planned reservation, if there is room for it beside all others."""
+        self.cost(self._counted(record))  # may take a second: not while others wait
+        with self.books(write=True) as books:
+            records = books.records()
+            others = tuple(other for other in records if other.id != record.id)
+            alone = self._rule(self._events(others), self._counted(record))
+            if alone is not None:
+                write = books.add if len(others) == len(records) else books.update
+                write(replace(record, alone=alone))
+        if alone is None:
+            raise BudgetExceeded(self._refusal(record, others))
 
     def resume(self, reservation_id: str) -> Reservation:
         """A reservation of an earlier process, with all it has spent."""
@@ -151,17 +180,14 @@ class Ledger:
             accountant=PLD().name,
         )
 
-    def granted(self, record: Record, books: Books) -> Record:
-        """The record with the rule that admits it, beside all others; or a refusal."""
-        records = tuple(other for other in books.records() if other.id != record.id)
-        others = self._events(records)
-        asked = self._events([record])
+    def _rule(self, others: tuple[Event, ...], asked: tuple[Event, ...]) -> bool | None:
+        """Whether a plan is admitted alone (True) or by the filter (False); None is a refusal."""
         if self._filter.admits((*others, *asked)):
-            return replace(record, alone=False)
+            return False
         # A plan that fills the ledger by itself is not adaptive: it may use the tight accountant.
-        if not others and self.cost(asked) <= self.budget.epsilon * (1 + 1e-12):
-            return replace(record, alone=True)
-        raise BudgetExceeded(self._refusal(record, records))
+        if not others and within(self.cost(asked), self.budget.epsilon):
+            return True
+        return None
 
     def _events(self, records: Iterable[Record]) -> tuple[Event, ...]:
         return tuple(event for record in records for event in self._counted(record))
@@ -184,27 +210,37 @@ class Ledger:
         return self._filter.room_for(spent) if spent else self.budget.epsilon
 
     def _refusal(self, record: Record, others: tuple[Record, ...]) -> str:
-        left = self._remaining(others)
-        asked = self.guarantee(record.epsilon)
-        advice = f"a run of ε ≤ {round_down(left):g} would fit" if left >= 0.001 else "nothing fits"
-        if record.plan is not None and (fitting := self._fitting_count(record.plan, others)):
+        left, spent = self._remaining(others), self._events(others)
+        advice = []
+        if left >= 0.001:
+            advice.append(f"a Gaussian release of ε ≤ {decimals(round_down(left))}")
+        if record.plan is not None and (fitting := self._fitting_count(record.plan, spent)):
             last = record.plan.events[-1]
             kind = "releases" if isinstance(last, GaussianRelease) else "steps"
-            advice += f", or {fitting:,} of the {last.count:,} {kind}"
+            advice.append(f"{fitting:,} of the {last.count:,} {kind}")
         return (
-            f"Asked for {asked}, but ledger {self.path} has ε = {round_down(left):g} left of "
-            f"{self.budget.epsilon:g} ({self.composition} across runs): {advice}."
+            f"Asked for {self.guarantee(record.epsilon)}, which the ledger counts as "
+            f"ε = {decimals(round_up(self._filter.epsilon((*spent, *self._counted(record))), 3))} "
+            f"with what is reserved already, of {self.budget.epsilon:g} ({self.composition}, "
+            f"{self.path}): {' or '.join(advice) or 'nothing'} would fit."
         )
 
-    def _fitting_count(self, plan: Plan, others: tuple[Record, ...]) -> int:
+    def _fitting_count(self, plan: Plan, spent: tuple[Event, ...]) -> int:
         """How many of the plan's last event would be granted with the rest as it is."""
         *rest, last = plan.events
-        spent = self._events(others)
 
         def fits(count: int) -> bool:
-            events = (*rest, last.times(count))
-            return self._filter.admits((*spent, *events)) or (
-                not spent and self.cost(events) <= self.budget.epsilon
-            )
+            return self._rule(spent, (*rest, last.times(count))) is not None
 
         return affordable(fits, last.count)
+
+
+Choice = TypeVar("Choice", Relation, Unit)
+
+
+def _choice(kind: type[Choice], value: Choice | str) -> Choice:
+    try:
+        return kind(value)
+    except ValueError:
+        known = ", ".join(repr(choice.value) for choice in kind)
+        raise ConfigError(f"{value!r} is no {kind.__name__.lower()}: choose {known}.") from None

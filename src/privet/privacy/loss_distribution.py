@@ -11,6 +11,7 @@ from dp_accounting import (
 )
 from dp_accounting.pld import PLDAccountant
 
+from privet.errors import PrivacyError
 from privet.privacy import gaussian
 from privet.privacy.budget import Relation
 from privet.privacy.events import PoissonSteps
@@ -33,11 +34,8 @@ _RELATIONS = {
 
 
 def epsilon(composition: "Composition", delta: float, relation: Relation) -> float:
-    """Compose on one grid, fine enough for the narrowest event."""
-    interval = min(_grid_interval(steps, relation) for steps in composition.poisson)
-    if composition.gaussian_precision > 0:
-        widest = _largest_loss(composition.gaussian_sigma / relation.sensitivity)
-        interval = max(interval, widest / _MOST_POINTS_PER_STEP)
+    """Compose on one grid, fine enough for the narrowest event and no larger than memory allows."""
+    interval = _grid_interval(composition, relation)
     if interval > _COARSEST_INTERVAL:  # next to no noise: sampling hardly helps, a valid bound
         precisions = (steps.steps / steps.noise_multiplier**2 for steps in composition.poisson)
         sigma = (composition.gaussian_precision + sum(precisions)) ** -0.5
@@ -46,25 +44,47 @@ def epsilon(composition: "Composition", delta: float, relation: Relation) -> flo
     if composition.gaussian_precision > 0:
         accountant.compose(GaussianDpEvent(composition.gaussian_sigma))
     for steps in composition.poisson:
-        step = PoissonSampledDpEvent(
-            steps.sampling_rate, GaussianDpEvent(float(steps.noise_multiplier))
-        )
+        noise = GaussianDpEvent(steps.noise_multiplier)
+        step = PoissonSampledDpEvent(steps.sampling_rate, noise)
         accountant.compose(SelfComposedDpEvent(step, steps.steps))
-    return float(accountant.get_epsilon(delta))
+    return _resolved(float(accountant.get_epsilon(delta)), delta)
 
 
-def _grid_interval(steps: PoissonSteps, relation: Relation) -> float:
-    """A fraction of one step's deviation of privacy loss, bounded by what memory should hold."""
-    rate, sigma, reach = steps.sampling_rate, steps.noise_multiplier, relation.sensitivity
-    squared_deviation = (reach * rate) ** 2 * math.expm1(min(sigma**-2, 50.0))
-    mean_loss = min(squared_deviation, rate * (reach / sigma) ** 2 / 2)  # bounds one step's KL
+def _grid_interval(composition: "Composition", relation: Relation) -> float:
+    reach = relation.sensitivity
+    sigmas = [steps.noise_multiplier for steps in composition.poisson]
+    if composition.gaussian_precision > 0:
+        sigmas.append(composition.gaussian_sigma)
+    deviations = [_deviation(steps, reach) for steps in composition.poisson]
+    mean = sum(steps.steps * _mean_loss(steps, reach) for steps in composition.poisson)
     return max(
-        _GRID_PER_DEVIATION * math.sqrt(min(squared_deviation, 1.0)),
-        _largest_loss(sigma / reach) / _MOST_POINTS_PER_STEP,
-        steps.steps * mean_loss / _MOST_POINTS,
+        _GRID_PER_DEVIATION * min(1.0, *deviations),
+        _largest_loss(min(sigmas) / reach) / _MOST_POINTS_PER_STEP,
+        mean / _MOST_POINTS,
     )
+
+
+def _deviation(steps: PoissonSteps, reach: int) -> float:
+    """About the standard deviation of one step's privacy loss: the root of its χ² divergence."""
+    exponent = min(steps.noise_multiplier**-2, 50.0)
+    return reach * steps.sampling_rate * math.sqrt(math.expm1(exponent))
+
+
+def _mean_loss(steps: PoissonSteps, reach: int) -> float:
+    """Two bounds on one step's mean privacy loss."""
+    unamplified = (reach / steps.noise_multiplier) ** 2 / 2
+    return min(_deviation(steps, reach) ** 2, steps.sampling_rate * unamplified)
 
 
 def _largest_loss(sigma: float) -> float:
     """The privacy loss twelve standard deviations out."""
     return (12 * sigma + 0.5) / sigma**2
+
+
+def _resolved(epsilon: float, delta: float) -> float:
+    if math.isinf(epsilon):
+        raise PrivacyError(
+            f"δ = {delta:g} is smaller than privacy loss distributions resolve here: "
+            "choose a larger δ, or the RDP accountant."
+        )
+    return epsilon

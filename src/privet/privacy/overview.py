@@ -3,7 +3,7 @@
 from typing import Any
 
 from privet.privacy import events
-from privet.privacy.budget import round_down, round_up
+from privet.privacy.budget import round_down
 from privet.privacy.ledger import Ledger
 from privet.privacy.records import Record
 
@@ -16,6 +16,10 @@ def overview(ledger: Ledger) -> dict[str, Any]:
         "delta": ledger.budget.delta,
         "relation": ledger.relation.value,
         "unit": ledger.unit.value,
+        "budget": (
+            f"ε = {ledger.budget.epsilon:g} at δ = {ledger.budget.delta:g} "
+            f"({ledger.relation.verb} one {ledger.unit.value})"
+        ),
         "remaining_epsilon": round_down(ledger.remaining()),
         "composition": ledger.composition,
         "reservations": [_reservation(ledger, record) for record in ledger.records()],
@@ -39,7 +43,7 @@ def _reservation(ledger: Ledger, record: Record) -> dict[str, Any]:
 
 def _lines(ledger: Ledger, record: Record) -> list[str]:
     """The reservation in words."""
-    lines = [f"reserved  {ledger.guarantee(round_up(record.epsilon, 4))}"]
+    lines = [f"reserved  {ledger.guarantee(record.epsilon)}"]
     if record.plan is not None:
         pairs = zip(record.plan.events, record.spent, strict=True)
         lines += [f"spent     {count:,} of {event}" for event, count in pairs]

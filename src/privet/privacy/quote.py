@@ -12,6 +12,15 @@ from privet.privacy.events import Plan
 
 
 @dataclass(frozen=True, kw_only=True)
+class Terms:
+    """What an ε means."""
+
+    relation: Relation
+    unit: Unit
+    accountant: Accountant
+
+
+@dataclass(frozen=True, kw_only=True)
 class Quote:
     """A noise multiplier, the plan it belongs to and the guarantee that results."""
 
@@ -33,37 +42,20 @@ class Quote:
         }
 
 
-def quote_noise(
-    plan_at: Callable[[float], Plan],
-    budget: Budget,
-    *,
-    relation: Relation,
-    unit: Unit,
-    accountant: Accountant,
-) -> Quote:
+def quote_noise(plan_at: Callable[[float], Plan], budget: Budget, terms: Terms) -> Quote:
     """The least noise for a target ε."""
-    sigma = noise_multiplier(plan_at, budget, relation, accountant)
-    return quote_cost(
-        plan_at, sigma, budget.delta, relation=relation, unit=unit, accountant=accountant
-    )
+    sigma = noise_multiplier(plan_at, budget, terms.relation, terms.accountant)
+    return quote_cost(plan_at, sigma, budget.delta, terms)
 
 
-def quote_cost(
-    plan_at: Callable[[float], Plan],
-    sigma: float,
-    delta: float,
-    *,
-    relation: Relation,
-    unit: Unit,
-    accountant: Accountant,
-) -> Quote:
+def quote_cost(plan_at: Callable[[float], Plan], sigma: float, delta: float, terms: Terms) -> Quote:
     """The ε of a given noise multiplier."""
     plan = plan_at(sigma)
     guarantee = Guarantee(
-        epsilon=accountant.epsilon(plan.events, delta, relation),
+        epsilon=terms.accountant.epsilon(plan.events, delta, terms.relation),
         delta=delta,
-        relation=relation,
-        unit=unit,
-        accountant=accountant.name,
+        relation=terms.relation,
+        unit=terms.unit,
+        accountant=terms.accountant.name,
     )
     return Quote(noise_multiplier=sigma, plan=plan, guarantee=guarantee)

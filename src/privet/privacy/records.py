@@ -12,13 +12,14 @@ import json
 import os
 import sqlite3
 import tempfile
+import threading
 import weakref
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from privet.errors import LedgerError, PrivacyError, PrivetError
+from privet.errors import ConfigError, LedgerError, PrivacyError, PrivetError
 from privet.privacy import events
 from privet.privacy.budget import Budget, Relation, Unit
 from privet.privacy.events import Plan
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION = 1
 _APPLICATION_ID = 0x50525654  # "PRVT"
-_PROMISE = "promise"
+_PROMISE, _TALLY = "promise", "tally"
 _SECONDS_TO_WAIT = 60.0
+_LOCK = threading.RLock()  # SQLite serialises processes; this serialises threads
 _STORES: weakref.WeakSet[Store] = weakref.WeakSet()
 
 
@@ -48,10 +50,12 @@ class Promise:
     budget: Budget
     relation: Relation
     unit: Unit
+    filter_order: int
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
         return {
+            "filter_order": self.filter_order,
             "epsilon": self.budget.epsilon,
             "delta": self.budget.delta,
             "relation": self.relation.value,
@@ -65,6 +69,7 @@ class Promise:
             budget=Budget(epsilon=body["epsilon"], delta=body["delta"]),
             relation=Relation(body["relation"]),
             unit=Unit(body["unit"]),
+            filter_order=int(body["filter_order"]),
         )
 
 
@@ -81,12 +86,16 @@ class Record:
     spent: tuple[int, ...] = ()
     alone: bool = False
     seeded: bool = False
+    declared_size: float | None = None
     outside: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         planned = () if self.plan is None else self.plan.events
-        if len(self.spent) != len(planned):
+        if not self.spent:
             object.__setattr__(self, "spent", (0,) * len(planned))
+        pairs = zip(self.spent, planned, strict=True)
+        if not all(0 <= count <= event.count for count, event in pairs):
+            raise ValueError(f"{self.spent} spent of {self.plan}")
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
@@ -100,6 +109,7 @@ class Record:
             "spent": list(self.spent),
             "alone": self.alone,
             "seeded": self.seeded,
+            "declared_size": self.declared_size,
             "outside": list(self.outside),
         }
 
@@ -122,7 +132,8 @@ class Store:
     """The file, with a connection that is opened when needed and never crosses a fork."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path = path.resolve()
+        self._identity: tuple[int, int] | None = None
         self._connection: sqlite3.Connection | None = None
         _STORES.add(self)
         if not path.is_file():
@@ -137,6 +148,12 @@ class Store:
         """Write a new ledger beside its place, then link it there: all of it or nothing."""
         if path.exists():
             raise LedgerError(f"{path} exists already: a ledger is never overwritten.")
+        for left in (path.with_name(path.name + suffix) for suffix in ("-wal", "-shm", "-journal")):
+            if left.exists():
+                raise LedgerError(
+                    f"{left} is left of another ledger at this place: put that ledger back, or "
+                    "choose another name."
+                )
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=path.parent, prefix=".ledger-") as folder:
@@ -150,12 +167,12 @@ class Store:
     def promise(self) -> Promise:
         """What the ledger was created for."""
         with self.transaction() as books:
-            return Promise.from_json(books.body(_PROMISE))
+            return books.promise()
 
     @contextlib.contextmanager
     def transaction(self, *, write: bool = False) -> Iterator[Books]:
         """One consistent look; or one all-or-nothing, durable change, alone among processes."""
-        with self._refusals():
+        with _LOCK, self._refusals():
             connection = self._connect()
             connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
             try:
@@ -173,9 +190,24 @@ class Store:
             self._connection = None
 
     def _connect(self) -> sqlite3.Connection:
+        self._require_same_file()
         if self._connection is None:
             self._connection = _connect(self.path)
         return self._connection
+
+    def _require_same_file(self) -> None:
+        """Refuse to write into a file that is no longer, or not the one, at the ledger's place."""
+        try:
+            status = self.path.stat()
+        except OSError as error:
+            raise LedgerError(f"The ledger {self.path} is gone ({error.strerror}).") from None
+        identity = (status.st_dev, status.st_ino)
+        self._identity = self._identity or identity
+        if identity != self._identity:
+            raise LedgerError(
+                f"Another file took the place of the ledger {self.path}: open it again, and make "
+                "sure that it knows what was spent before."
+            )
 
     def _check(self) -> None:
         connection = self._connect()
@@ -187,10 +219,10 @@ class Store:
                 f"Ledger {self.path} has format version {found}, this Privet reads "
                 f"{FORMAT_VERSION}: use the version of Privet that wrote it."
             )
-        if connection.execute("PRAGMA quick_check").fetchone()[0] != "ok":
-            raise LedgerError(f"Ledger {self.path} is damaged: restore it from a backup.")
+        if connection.execute("PRAGMA integrity_check").fetchone()[0] != "ok":
+            raise LedgerError(_damaged(self.path))
         with self.transaction() as books:
-            Promise.from_json(books.body(_PROMISE))
+            books.promise()
             books.records()
 
     @contextlib.contextmanager
@@ -202,7 +234,7 @@ class Store:
             raise
         except sqlite3.DatabaseError as error:
             raise LedgerError(
-                f"Ledger {self.path} cannot be used ({error}): nothing was read or spent."
+                f"Ledger {self.path} cannot be used ({error}): nothing left the hedge."
             ) from None
 
 
@@ -220,46 +252,73 @@ class Books:
         ).fetchone()
         if row is None:
             raise PrivacyError(f"Ledger {self._path} has no reservation {key}.")
+        if row[0] != key:
+            raise LedgerError(_damaged(self._path))
         return self._opened(row)
 
     def read(self, reservation_id: str) -> Record:
         """One reservation."""
+        if reservation_id in (_PROMISE, _TALLY):
+            raise PrivacyError(f"Ledger {self._path} has no reservation {reservation_id}.")
         return self._record(self.body(reservation_id))
 
     def records(self) -> tuple[Record, ...]:
         """All reservations, oldest first."""
         rows = self._connection.execute(
-            "SELECT key, body, seal FROM records WHERE key != ? ORDER BY rowid", (_PROMISE,)
+            "SELECT key, body, seal FROM records WHERE key NOT IN (?, ?) ORDER BY rowid",
+            (_PROMISE, _TALLY),
         )
-        return tuple(self._record(self._opened(row)) for row in rows)
+        records = tuple(self._record(self._opened(row)) for row in rows)
+        if len(records) != self.body(_TALLY)["reservations"]:
+            raise LedgerError(_damaged(self._path))
+        return records
 
-    def write(self, record: Record) -> None:
-        """Add a reservation, or change it."""
+    def add(self, record: Record) -> None:
+        """A new reservation."""
+        _write(self._connection, _TALLY, {"reservations": len(self.records()) + 1})
+        _write(self._connection, record.id, record.to_json())
+
+    def update(self, record: Record) -> None:
+        """A reservation that changed."""
+        self.read(record.id)
         _write(self._connection, record.id, record.to_json())
 
     def _opened(self, row: tuple[str, str, str]) -> dict[str, Any]:
         key, body, seal = row
         if not isinstance(body, str) or _seal(key, body) != seal:
-            raise LedgerError(f"Ledger {self._path} is damaged: restore it from a backup.")
+            raise LedgerError(_damaged(self._path))
         content: dict[str, Any] = json.loads(body)
         return content
 
+    def promise(self) -> Promise:
+        """What the ledger was created for."""
+        with self._understood():
+            return Promise.from_json(self.body(_PROMISE))
+
     def _record(self, body: dict[str, Any]) -> Record:
-        try:
+        with self._understood():
             return Record.from_json(body)
-        except (PrivetError, KeyError, TypeError, ValueError) as error:
+
+    @contextlib.contextmanager
+    def _understood(self) -> Iterator[None]:
+        try:
+            yield
+        except (ConfigError, KeyError, TypeError, ValueError) as error:
             raise LedgerError(
-                f"Ledger {self._path} holds a reservation that this Privet cannot read ({error})."
+                f"Ledger {self._path} holds a record that this Privet cannot read ({error!r})."
             ) from None
 
 
 def _close_before_fork() -> None:
     """A fork inherits connections without their locks: one side could lose the other's work."""
+    _LOCK.acquire()
     for store in tuple(_STORES):
         store.close()
 
 
-os.register_at_fork(before=_close_before_fork)
+os.register_at_fork(
+    before=_close_before_fork, after_in_parent=_LOCK.release, after_in_child=_LOCK.release
+)
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -284,6 +343,7 @@ def _write_draft(path: Path, promise: Promise) -> None:
             "CREATE TABLE records (key TEXT PRIMARY KEY, body TEXT NOT NULL, seal TEXT NOT NULL)"
         )
         _write(connection, _PROMISE, promise.to_json())
+        _write(connection, _TALLY, {"reservations": 0})
         connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
         connection.execute("COMMIT")
@@ -297,6 +357,13 @@ def _write(connection: sqlite3.Connection, key: str, content: dict[str, Any]) ->
         "INSERT INTO records VALUES (?, ?, ?)"
         " ON CONFLICT (key) DO UPDATE SET body = excluded.body, seal = excluded.seal",
         (key, body, _seal(key, body)),
+    )
+
+
+def _damaged(path: Path) -> str:
+    return (
+        f"Ledger {path} is damaged: restore a backup, and reserve again whatever was spent since "
+        "it was made."
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from privet.errors import BudgetExceeded, PrivacyError
-from privet.privacy.budget import Guarantee, round_up
+from privet.privacy.budget import Guarantee, decimals, round_up, within
 from privet.privacy.records import Record, State
 
 if TYPE_CHECKING:
@@ -56,18 +56,17 @@ class Reservation:
 
     def fix(self, plan: Plan) -> None:
         """Fix what the run will do; it must cost no more than was set aside."""
-        with self.ledger.books(write=True) as books:
-            record = books.read(self.id)
-            if record.state is not State.HELD:
-                raise PrivacyError("This reservation's plan is fixed already.")
-            cost = self.ledger.cost(plan.events)
-            if cost > record.epsilon * (1 + 1e-9):
-                raise BudgetExceeded(
-                    f"The plan costs ε = {round_up(cost, 4):g} but ε = {record.epsilon:g} is "
-                    f"reserved: reserve more, or add noise."
-                )
-            planned = replace(record, plan=plan, state=State.OPEN)
-            books.write(self.ledger.granted(planned, books))
+        record = self.record
+        if record.state is not State.HELD:
+            done = "is closed" if record.state is State.CLOSED else "has its plan already"
+            raise PrivacyError(f"Reservation {self.id} {done}: make a new one.")
+        cost = self.ledger.cost(plan.events)
+        if not within(cost, record.epsilon):
+            raise BudgetExceeded(
+                f"The plan costs ε = {decimals(round_up(cost, 3))} but {record.epsilon:g} is "
+                "reserved: reserve more, or add noise."
+            )
+        self.ledger.grant(replace(record, plan=plan, state=State.OPEN))
 
     def require_live(self) -> None:
         """Refuse unless the plan is fixed, durable and not closed."""
@@ -87,7 +86,7 @@ class Reservation:
             ticket = _slot(record, event)
             spent = list(record.spent)
             spent[ticket.event_index] += 1
-            books.write(replace(record, spent=tuple(spent)))
+            books.update(replace(record, spent=tuple(spent)))
         return ticket
 
     def remaining(self, event: Event) -> int:
@@ -102,6 +101,10 @@ class Reservation:
         """Write down that rows are looked at outside the guarantee, before they are."""
         self._note(lambda record: replace(record, outside=(*record.outside, name)))
 
+    def declare_size(self, size: float) -> None:
+        """Write down the number of units that the owner declared, for the certificate."""
+        self._note(lambda record: replace(record, declared_size=size))
+
     def mark_seeded(self) -> None:
         """Write down that the noise is reproducible, so that the run is not private."""
         self._note(lambda record: replace(record, seeded=True))
@@ -112,7 +115,7 @@ class Reservation:
 
     def _note(self, change: Callable[[Record], Record]) -> None:
         with self.ledger.books(write=True) as books:
-            books.write(change(books.read(self.id)))
+            books.update(change(books.read(self.id)))
 
 
 def _slot(record: Record, event: Event) -> Ticket:

@@ -101,6 +101,8 @@ def public_discriminant(public: ImageSet, num_components: int) -> Discriminant:
         raise ConfigError(
             f"{num_components} components need more than as many labelled public images."
         )
+    if not public.class_counts().all():
+        raise ConfigError("Every class needs at least one public image.")
     flat = _flat(np.asarray(public.images[:]))
     pca = PCA(num_components, svd_solver="full").fit(flat)
     z = pca.transform(flat)

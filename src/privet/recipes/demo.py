@@ -22,7 +22,7 @@ from privet.recipes.class_means import (
 
 _COMPONENTS = 48
 _LEDGER, _CERTIFICATE, _METRICS, _PICTURE = _RESULTS = (
-    "ledger.db",
+    "demo-ledger.db",
     "certificate.json",
     "metrics.json",
     "classes.png",
@@ -49,8 +49,7 @@ class DemoResult:
 
 def demo(folder: Path, *, epsilon: float, delta: float, force: bool = False) -> DemoResult:
     """Release private class means of 5,000 digits and classify the held-out ones with them."""
-    if folder.exists() and not force:
-        raise ConfigError(f"{folder} exists already: choose another --out, or add --force.")
+    _check_place(folder, force)
     Budget(epsilon=epsilon, delta=delta)
     data = load("mnist5k").split(public=0.04, test=0.2, seed=0)
     public, test = cast("ImageSet", data.public), cast("ImageSet", data.test)
@@ -71,6 +70,15 @@ def demo(folder: Path, *, epsilon: float, delta: float, force: bool = False) -> 
     )
     _write(folder, result.model, result.certificate, accuracy)
     return DemoResult(folder=folder, certificate=result.certificate, accuracy=accuracy)
+
+
+def _check_place(folder: Path, force: bool) -> None:
+    """Only an earlier demo is ever replaced."""
+    if folder.exists() and not (force and folder.is_dir()):
+        raise ConfigError(f"{folder} exists already: choose another --out, or add --force.")
+    theirs = [name for name in _RESULTS if (folder / name).exists()]
+    if theirs and not (folder / _LEDGER).exists():
+        raise ConfigError(f"{folder / theirs[0]} is not from a demo: choose another --out.")
 
 
 def _accuracy(model: Discriminant, test: ImageSet) -> float:

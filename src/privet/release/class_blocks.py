@@ -8,12 +8,13 @@ their features with a one-hot label in the same way).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
-from privet.hedge import Blocks, NoisySum, Units
+from privet.hedge import Blocks, NoisySum, Units, at_least_single
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +40,9 @@ class ClassBlocks:
     count_scale: float
     labels: str = "labels"
     dtype: torch.dtype = torch.float32
+    _kept: WeakKeyDictionary[Units, _Pairs] = field(
+        default_factory=WeakKeyDictionary, init=False, repr=False
+    )
 
     def zeros(self) -> Blocks:
         """Sums and counts of every class."""
@@ -49,15 +53,15 @@ class ClassBlocks:
 
     def norms(self, units: Units) -> Tensor:
         """From the (unit, class) pairs that occur; the others are zero."""
-        pairs = self._pairs(units)
-        squares = pairs.sums.square().sum(1) + pairs.counts.square()
-        total = squares.new_zeros(len(units)).index_add_(0, pairs.unit, squares)
-        return total.sqrt()
+        pairs = self._kept[units] = self._pairs(units)
+        squares = torch.linalg.vector_norm(pairs.sums, dim=1).double() ** 2 + pairs.counts**2
+        total: Tensor = squares.new_zeros(len(units)).index_add_(0, pairs.unit, squares)
+        return total.sqrt().to(pairs.sums.dtype)
 
     def weighted_sum(self, units: Units, weights: Tensor) -> Blocks:
         """Add each pair to its class."""
-        pairs = self._pairs(units)
-        weight = weights[pairs.unit].to(pairs.sums.dtype)
+        pairs = self._kept.pop(units)
+        weight = weights[pairs.unit].double()
         blocks = {name: zero.to(weight) for name, zero in self.zeros().items()}
         blocks["sums"].index_add_(0, pairs.label, weight[:, None] * pairs.sums)
         blocks["counts"].index_add_(0, pairs.label, weight * pairs.counts)
@@ -65,19 +69,20 @@ class ClassBlocks:
 
     def _pairs(self, units: Units) -> _Pairs:
         """Rows of one unit and one class, added up and divided by the unit's number of rows."""
-        labels, features = units[self.labels].long(), self.features(units).flatten(1)
+        labels = units[self.labels].long()
+        features = at_least_single(self.features(units).flatten(1))
         declared = (labels >= 0) & (labels < self.num_classes)
         features = torch.where(declared[:, None], features, torch.nan)
         labels = torch.where(declared, labels, 0)
-        counts = torch.full_like(features[:, 0], self.count_scale)
+        counts = torch.full_like(labels, self.count_scale, dtype=torch.float64)
         if units.single:
             return _Pairs(units.owner, labels, features, counts)
-        share = units.sizes[units.owner].to(features.dtype)
+        share = units.sizes[units.owner].double()
         key, pair = torch.unique(units.owner * self.num_classes + labels, return_inverse=True)
         return _Pairs(
             key // self.num_classes,
             key % self.num_classes,
-            _gather(features / share[:, None], pair, len(key)),
+            _gather(features / share[:, None].to(features.dtype), pair, len(key)),
             _gather(counts / share, pair, len(key)),
         )
 

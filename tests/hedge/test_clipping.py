@@ -98,8 +98,8 @@ def test_rows_at_the_clip_boundary_in_single_precision(direction, factor):
 
 
 def test_short_vectors_are_left_alone_and_long_ones_scaled():
-    norms = torch.tensor([0.0, 0.5, 1.0, 4.0, math.inf, math.nan], dtype=torch.float64)
-    expected = torch.tensor([1, 1, 1, 0.25, 0, 0], dtype=torch.float64)
+    norms = torch.tensor([0.0, 0.5, 1.0, 4.0, math.inf], dtype=torch.float64)
+    expected = torch.tensor([1, 1, 1, 0.25, 0], dtype=torch.float64)
     torch.testing.assert_close(clip_weights(norms, 1.0), expected, rtol=1e-9, atol=1e-9)
 
 

@@ -1,5 +1,6 @@
 """The sum of clipped vectors: where one unit's influence is bounded."""
 
+import math
 from collections.abc import Iterable, Iterator
 
 import torch
@@ -29,19 +30,17 @@ def clipped_sum(batches: Iterable[Units], summand: Summand, clip_norm: float) ->
 
 
 def clip_weights(norms: Tensor, clip_norm: float) -> Tensor:
-    """The factor that brings each norm to at most the clip norm; 0 where there is none."""
+    """The factor that brings each norm to at most the clip norm; NaN where the norm is NaN."""
     if norms.dtype not in _ROUNDING:
         raise PrivacyError(f"Norms must be in single or double precision, not {norms.dtype}.")
     bound = clip_norm * (1 - _ROUNDING[norms.dtype])
-    weights = bound / norms.double().clamp(min=bound)
-    usable = norms.isfinite() & (weights >= _SMALLEST_WEIGHT)
-    return torch.where(usable, weights, torch.zeros_like(weights))
+    return bound / norms.double().clamp(min=bound)
 
 
 def _batch_sum(units: Units, summand: Summand, clip_norm: float) -> Blocks:
     weights = clip_weights(summand.norms(units), clip_norm)
-    usable = weights > 0
-    if not usable.all():  # 0 · NaN is NaN, so such units must leave the batch
+    usable = weights >= _SMALLEST_WEIGHT
+    if not usable.all():  # 0 · NaN is NaN, so units without a usable norm must leave the batch
         units = units.select(usable)
         weights = clip_weights(summand.norms(units), clip_norm)
     blocks = summand.weighted_sum(units, weights)
@@ -72,7 +71,8 @@ def _zeros(summand: Summand) -> Blocks:
 
 
 def _finite(blocks: Blocks) -> bool:
-    return all(bool(block.isfinite().all()) for block in blocks.values())
+    """Whether all coordinates are finite: their sum is not if one of them is not."""
+    return all(math.isfinite(block.sum()) for block in blocks.values())
 
 
 def _add(total: Blocks, blocks: Blocks) -> None:

@@ -72,7 +72,7 @@ class Hedge:
         *,
         users: ArrayLike | None = None,
         declared_size: float | None = None,
-        physical_batch: int = 256,
+        physical_batch: int = 512,
         randomness: Randomness | None = None,
         device: torch.device | str = "cpu",
     ) -> None:

@@ -18,6 +18,8 @@ from privet.hedge.units import Units
 
 Blocks = dict[str, Tensor]
 
+_TILE = 512
+
 
 class Summand(Protocol):
     """A vector per unit, seen only through its norm and its weighted sums.
@@ -71,7 +73,7 @@ class PerRow:
 
     def weighted_sum(self, units: Units, weights: Tensor) -> Blocks:
         """One matrix-vector product."""
-        return {self.block: weights.double() @ self._kept.pop(units).double()}
+        return {self.block: double_sum(weights, self._kept.pop(units))}
 
 
 @dataclass(frozen=True)
@@ -94,3 +96,17 @@ class Count:
 def at_least_single(vectors: Tensor) -> Tensor:
     """Half precisions carry too few digits for a norm that privacy rests on."""
     return vectors if vectors.dtype in (torch.float32, torch.float64) else vectors.float()
+
+
+def double_sum(weights: Tensor, vectors: Tensor) -> Tensor:
+    """Σ weight · vector in double precision, by tiles of columns that stay in the cache.
+
+    Rounding in single precision would depend on which units share a batch, and so on each of them.
+    """
+    total = torch.empty(vectors.shape[1], dtype=torch.float64, device=vectors.device)
+    tile = torch.empty(len(vectors), _TILE, dtype=torch.float64, device=vectors.device)
+    for start in range(0, vectors.shape[1], _TILE):
+        part = vectors[:, start : start + _TILE]
+        double = tile[:, : part.shape[1]].copy_(part)
+        torch.mv(double.T, weights, out=total[start : start + _TILE])
+    return total

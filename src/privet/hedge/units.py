@@ -32,7 +32,7 @@ class Column(Protocol):
 class Units:
     """A batch of units: named columns of rows, and where each unit's rows begin and end.
 
-    Unit i owns rows `offsets[i]` to `offsets[i + 1]` of every column.
+    Unit i owns rows `offsets[i]` to `offsets[i + 1]` of every column, at least one.
     """
 
     columns: Mapping[str, Tensor]
@@ -57,7 +57,7 @@ class Units:
     @cached_property
     def single(self) -> bool:
         """Whether every unit has exactly one row."""
-        return bool((self.sizes == 1).all())
+        return self.num_rows == len(self)
 
     @cached_property
     def owner(self) -> Tensor:
@@ -70,7 +70,7 @@ class Units:
         if self.single:
             return per_row
         total = per_row.new_zeros(len(self), *per_row.shape[1:]).index_add_(0, self.owner, per_row)
-        return total / self.sizes.clamp(min=1).reshape(-1, *[1] * (per_row.dim() - 1))
+        return total / self.sizes.reshape(-1, *[1] * (per_row.dim() - 1))
 
     def select(self, keep: Tensor) -> Units:
         """The units where a mask holds."""

@@ -31,6 +31,14 @@ class TestFilter:
             if chosen.admits(events):
                 assert orders.epsilon(events, 1e-5, relation) <= epsilon
 
+    def test_closed_form_is_that_of_the_accountant(self, epsilon, relation):
+        chosen = RenyiFilter.for_budget(Budget(epsilon=epsilon, delta=1e-5), relation)
+        accountant = RDP(orders=(float(chosen.order),))
+        for sigma in (0.3, 0.7, 1.5, 4.0, 20.0, 60.0):
+            events = [release(sigma), GaussianRelease(noise_multiplier=3.0, releases=7)]
+            expected = accountant.epsilon(events, 1e-5, relation)
+            assert chosen.epsilon(events) == pytest.approx(expected, rel=1e-9)
+
     def test_room_is_what_fits_and_no_more(self, epsilon, relation):
         chosen = RenyiFilter.for_budget(Budget(epsilon=epsilon, delta=1e-5), relation)
         spent = [release(2 * relation.sensitivity * gaussian.sigma(epsilon, 1e-5))]

@@ -178,6 +178,16 @@ def test_two_hedges_never_share_noise(reserve, release_event):
     assert abs(correlation) < 6 / np.sqrt(SIZE)
 
 
+def test_one_source_for_two_reservations_is_never_drawn_from_twice(reserve, release_event):
+    source = Randomness()
+    mechanism = GaussianSum(clip_norm=1.0, noise_multiplier=2.0)
+    one, other = (
+        Hedge(zeros(3), reserve(release_event), randomness=source).release(silent(), mechanism)
+        for _ in range(2)
+    )
+    assert abs(np.corrcoef(one["sum"], other["sum"])[0, 1]) < 6 / np.sqrt(SIZE)
+
+
 def test_a_seeded_run_is_reproducible_and_marked(ledger, step_event):
     mechanism = PoissonSum(clip_norm=1.0, noise_multiplier=2.0, sampling_rate=0.3)
     results = []

@@ -83,7 +83,7 @@ class Hedge:
             reservation: what pays for everything that will leave.
             users: for the unit `user`, who each row belongs to.
             declared_size: the number of units as its owner declares it; kept to two digits.
-            physical_batch: units per batch; it changes speed and memory, never a result.
+            physical_batch: units per batch: a matter of speed and memory alone.
             randomness: a seeded source makes the run reproducible and not private.
             device: where per-unit functions run.
         """
@@ -138,7 +138,8 @@ class Hedge:
         self.__reservation.require(mechanism.event)
         total = clipped_sum(self.__read(self.__everyone()), summand, mechanism.clip_norm)
         ticket = self.__reservation.spend(mechanism.event)
-        return self.__noised(total, summand, mechanism, ticket.event_index, ticket.number)
+        number = self.__randomness.next_unused(ticket.event_index, ticket.number)
+        return self.__noised(total, summand, mechanism, ticket.event_index, number)
 
     def steps(self, mechanism: PoissonSum, *, first: int = 0) -> Steps:
         """A sequence of clipped and noised sums over Poisson samples.

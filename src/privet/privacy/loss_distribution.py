@@ -3,18 +3,14 @@
 import math
 from typing import TYPE_CHECKING
 
-from dp_accounting import (
-    GaussianDpEvent,
-    NeighboringRelation,
-    PoissonSampledDpEvent,
-    SelfComposedDpEvent,
-)
+from dp_accounting import NeighboringRelation
 from dp_accounting.pld import PLDAccountant
 
 from privet.errors import PrivacyError
 from privet.privacy import gaussian
 from privet.privacy.budget import Relation
 from privet.privacy.events import PoissonSteps
+from privet.privacy.translation import translated
 
 if TYPE_CHECKING:
     from privet.privacy.accountants import Composition
@@ -41,12 +37,7 @@ def epsilon(composition: "Composition", delta: float, relation: Relation) -> flo
         sigma = (composition.gaussian_precision + sum(precisions)) ** -0.5
         return gaussian.epsilon(sigma / relation.sensitivity, delta)
     accountant = PLDAccountant(_RELATIONS[relation], interval)
-    if composition.gaussian_precision > 0:
-        accountant.compose(GaussianDpEvent(composition.gaussian_sigma))
-    for steps in composition.poisson:
-        noise = GaussianDpEvent(steps.noise_multiplier)
-        step = PoissonSampledDpEvent(steps.sampling_rate, noise)
-        accountant.compose(SelfComposedDpEvent(step, steps.steps))
+    accountant.compose(translated(composition))
     return _resolved(float(accountant.get_epsilon(delta)), delta)
 
 

@@ -18,13 +18,13 @@ from dp_accounting import (
     GaussianDpEvent,
     NeighboringRelation,
     PoissonSampledDpEvent,
-    SelfComposedDpEvent,
 )
 from dp_accounting.rdp import RdpAccountant
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from privet.privacy.budget import Relation
+from privet.privacy.translation import translated
 
 if TYPE_CHECKING:
     from privet.privacy.accountants import Composition
@@ -39,12 +39,7 @@ def epsilon(
     """The best ε over the given orders."""
     accountant = _accountant(relation, orders)
     with _quiet():
-        if composition.gaussian_precision > 0:
-            accountant.compose(GaussianDpEvent(composition.gaussian_sigma))
-        for steps in composition.poisson:
-            noise = GaussianDpEvent(steps.noise_multiplier)
-            step = PoissonSampledDpEvent(steps.sampling_rate, noise)
-            accountant.compose(SelfComposedDpEvent(step, steps.steps))
+        accountant.compose(translated(composition))
     return float(accountant.get_epsilon(delta))
 
 

@@ -103,10 +103,11 @@ def double_sum(weights: Tensor, vectors: Tensor) -> Tensor:
 
     Rounding in single precision would depend on which units share a batch, and so on each of them.
     """
+    width = min(_TILE, vectors.shape[1])
+    tile = torch.empty(len(vectors), width, dtype=torch.float64, device=vectors.device)
     total = torch.empty(vectors.shape[1], dtype=torch.float64, device=vectors.device)
-    tile = torch.empty(len(vectors), _TILE, dtype=torch.float64, device=vectors.device)
-    for start in range(0, vectors.shape[1], _TILE):
-        part = vectors[:, start : start + _TILE]
-        double = tile[:, : part.shape[1]].copy_(part)
-        torch.mv(double.T, weights, out=total[start : start + _TILE])
+    tiles = zip(torch.split(vectors, width, dim=1), torch.split(total, width), strict=True)
+    for part, out in tiles:
+        double = tile if part.shape[1] == width else tile[:, : part.shape[1]]
+        torch.mv(double.copy_(part).T, weights, out=out)
     return total

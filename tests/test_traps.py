@@ -71,16 +71,15 @@ def test_trap_the_drawn_batch_size_is_nowhere_to_be_read(ledger):
     assert public == {"mechanism", "number", "remaining", "step"}
 
 
-def test_trap_the_divisor_is_a_float_constant(ledger):
+def test_trap_the_size_that_divides_is_a_float_and_not_the_true_one(ledger):
     """`int()` of an expected batch below 1, or the drawn size, as divisor."""
-    mechanism = PoissonSum(clip_norm=1.0, noise_multiplier=2.0, sampling_rate=1 / 490)
-    reservation = ledger.reserve(plan=Plan.of(mechanism.event.times(3)))
-    hedge = Hedge({"x": np.ones((49, 1))}, reservation, declared_size=49)
-    steps = hedge.steps(mechanism)
-    expected = hedge.size * steps.mechanism.sampling_rate
-    assert expected == 0.1
-    sums = [steps.step(PerRow(lambda units: units["x"], 1))["sum"] for _ in range(3)]
-    assert all((total / expected).isfinite().all() for total in sums)
+    event = PoissonSteps(sampling_rate=0.01, noise_multiplier=2.0, steps=3)
+    reservation = ledger.reserve(plan=Plan.of(event))
+    sizes = [
+        Hedge({"x": np.ones((rows, 1))}, reservation, declared_size=49).size for rows in (1, 49)
+    ]
+    assert sizes == [49.0, 49.0]
+    assert all(type(size) is float for size in sizes)
 
 
 @pytest.mark.parametrize("drawn", [1, 1000])

@@ -166,6 +166,13 @@ def test_an_empty_data_set_maps_like_any_other(ledger):
     assert mapped.release(PerRow(lambda u: u["y"], 5), RELEASE)["sum"].shape == (5,)
 
 
+def test_a_map_whose_columns_change_from_batch_to_batch_is_refused(ledger):
+    hedge = Hedge(rows(6), ledger.reserve(plan=PLAN), physical_batch=2)
+    names = iter("aab")
+    with pytest.raises(ConfigError, match="the same columns"):
+        hedge.map(lambda units: {next(names): units["x"]})
+
+
 def test_a_map_that_loses_rows_is_refused(ledger):
     hedge = Hedge(rows(5), ledger.reserve(plan=PLAN))
     with pytest.raises(ConfigError, match="one value per row"):
@@ -261,6 +268,11 @@ def test_settings_are_checked(ledger):
         Hedge(rows(5), reservation, physical_batch=0)
     with pytest.raises(ConfigError, match="numbered from 0"):
         Hedge(rows(5), reservation).steps(STEP, first=-1)
+    with pytest.raises(ConfigError, match="numbered from 0"):
+        Hedge(rows(5), reservation).steps(STEP, first=0.5)
+    scales = np.float16(0.3299), np.float32(1.0)
+    mechanism = GaussianSum(noise_multiplier=scales[0], clip_norm=scales[1])
+    assert mechanism.noise_scale == mechanism.event.noise_multiplier == float(scales[0])
     for clip in (0.0, -1.0, 1e-20, 1e20, float("nan"), float("inf")):
         with pytest.raises(ConfigError, match="clip norm"):
             GaussianSum(clip_norm=clip, noise_multiplier=1.0)

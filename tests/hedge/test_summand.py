@@ -132,6 +132,24 @@ class TestFeatures:
         rest = flat(clipped_sum([units(fewer)], summand, 300.0))
         assert float((total - rest).norm()) <= 300.0
 
+    @pytest.mark.parametrize("value", [0.7, 0.013])
+    def test_norms_of_a_million_coordinates_are_accurate(self, kind, value):
+        """Single precision loses up to a thousandth there, far more than clipping leaves."""
+        columns = {"x": np.full((1, 2_700_001), value, np.float32), "labels": np.zeros(1, int)}
+        summand = make(kind, lambda batch: batch["x"], 2_700_001)
+        assert float(flat(clipped_sum([units(columns)], summand, 1.0)).norm()) <= 1.0
+
+    def test_functions_with_trainable_parameters_are_fine(self, kind):
+        layer = torch.nn.Linear(FEATURES, 4).double()
+        total = clipped_sum([units(rows(9))], make(kind, lambda b: layer(b["x"]), 4), 1.0)
+        assert not any(block.requires_grad for block in total.values())
+
+    def test_vectors_too_long_for_a_weight_contribute_nothing(self, kind):
+        """A subnormal weight would be rounded past the clip norm."""
+        columns = {"x": np.full((1, 8), 1e37, np.float32), "labels": np.zeros(1, int)}
+        summand = make(kind, lambda batch: batch["x"], 8)
+        assert not flat(clipped_sum([units(columns)], summand, 1e-4)).any()
+
     @pytest.mark.parametrize("size", [256, 20_000])
     def test_rounding_of_long_sums_stays_within_the_sensitivity(self, kind, size):
         """Removing the first row moves every batch, and so all rounding."""

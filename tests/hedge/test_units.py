@@ -64,10 +64,14 @@ def test_unequal_columns_and_wrong_user_ids_are_refused():
         Rows({})
 
 
-@pytest.mark.parametrize("users", [[1.0, np.nan, np.nan], ["a", None, None], [0.5, 1, 2]])
+@pytest.mark.parametrize(
+    "users",
+    [[1.0, np.nan, np.nan], ["a", None, None], ["a", np.nan, np.nan], [0.5, 1, 2], ["a", 1, 2]],
+)
 def test_missing_user_ids_would_merge_strangers_and_are_refused(users):
-    with pytest.raises(DataError, match="whole numbers or texts"):
-        Rows({"x": np.zeros(3)}, np.array(users))
+    for ids in (users, np.array(users, object)):
+        with pytest.raises(DataError, match="all whole numbers or all texts"):
+            Rows({"x": np.zeros(3)}, ids)
 
 
 @pytest.mark.parametrize("users", [["b", "a", "b"], np.array(["b", "a", "b"], object), [7, 2, 7]])

@@ -24,7 +24,7 @@ from privet.privacy import (
     noise_multiplier,
 )
 from privet.privacy.accountants import compose
-from privet.privacy.loss_distribution import _grid_interval
+from privet.privacy.loss_distribution import _grid_interval, _largest_loss, _mean_loss
 from privet.privacy.renyi import replace_one_curve
 
 ACCOUNTANTS = [PLD(), RDP()]
@@ -237,3 +237,13 @@ def test_a_delta_below_what_pld_resolves_is_refused():
     with pytest.raises(PrivacyError, match="smaller than privacy loss distributions resolve"):
         PLD().epsilon([steps(0.01, 1.0, 10)], 1e-25, ADD_REMOVE)
     assert RDP().epsilon([steps(0.01, 1.0, 10)], 1e-25, ADD_REMOVE) < 100
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_grids_of_privacy_losses_fit_in_memory(relation):
+    for event in (steps(0.5, 0.5, 10**6), steps(0.1, 1.0, 10**7), steps(1e-5, 0.3, 10**5)):
+        composition = compose([event])
+        interval = _grid_interval(composition, relation)
+        mean = event.steps * _mean_loss(event, relation.sensitivity)
+        assert mean / interval <= 1.01e6
+        assert _largest_loss(event.noise_multiplier / relation.sensitivity) / interval <= 2.01e5

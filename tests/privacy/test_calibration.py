@@ -60,6 +60,30 @@ def test_ten_thousand_steps():
     assert sigma == pytest.approx(2.129, abs=0.005)
 
 
+def test_fixed_noise_may_be_one_that_the_search_passes():
+    budget = Budget(epsilon=3.0, delta=1e-5)
+
+    def plan_at(sigma):
+        return Plan.of(
+            GaussianRelease(noise_multiplier=2.0), GaussianRelease(noise_multiplier=sigma)
+        )
+
+    sigma = noise_multiplier(plan_at, budget, Relation.ADD_REMOVE, PLD())
+    cost = PLD().epsilon(plan_at(sigma).events, 1e-5, Relation.ADD_REMOVE)
+    assert 2.99 < cost <= 3.0
+
+
+def test_nearly_scaling_plans_end_too():
+    def plan_at(sigma):
+        return Plan.of(
+            GaussianRelease(noise_multiplier=6e4), GaussianRelease(noise_multiplier=sigma)
+        )
+
+    budget = Budget(epsilon=0.01, delta=1e-5)
+    sigma = noise_multiplier(plan_at, budget, Relation.ADD_REMOVE, PLD())
+    assert PLD().epsilon(plan_at(sigma).events, 1e-5, Relation.ADD_REMOVE) <= 0.01
+
+
 def test_fixed_part_over_budget_is_refused():
     def plan_at(sigma):
         return Plan.of(

@@ -36,7 +36,7 @@ def test_events_survive_json(events):
         lambda: PoissonSteps(sampling_rate=1.5, noise_multiplier=1, steps=1),
         lambda: PoissonSteps(sampling_rate=0.5, noise_multiplier=1, steps=1.5),
         lambda: Plan(()),
-        lambda: Plan.of(GaussianRelease(noise_multiplier=1), GaussianRelease(noise_multiplier=1)),
+        lambda: Plan((GaussianRelease(noise_multiplier=1), GaussianRelease(noise_multiplier=1))),
         lambda: from_json([{"kind": "laplace"}]),
         lambda: from_json([{"kind": "gaussian-release", "sigma": 1}]),
     ],
@@ -44,6 +44,11 @@ def test_events_survive_json(events):
 def test_impossible_events_are_refused(make):
     with pytest.raises(ConfigError):
         make()
+
+
+def test_events_of_one_kind_are_counted_together():
+    event = GaussianRelease(noise_multiplier=2)
+    assert Plan.of(event, event.times(3)) == Plan.of(event.times(4))
 
 
 def test_a_plan_knows_its_events_whatever_their_count():

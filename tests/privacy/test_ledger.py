@@ -80,6 +80,22 @@ def test_a_held_epsilon_is_checked_again_when_its_plan_is_fixed(tmp_path):
     held.fix(steps(0.01, 2 * sigma, 300))
 
 
+def test_a_plan_is_fixed_once_whoever_asks(tmp_path, monkeypatch):
+    """Two handles on one reservation: the later one must not overwrite what the first spent."""
+    ledger = create(tmp_path)
+    first = ledger.reserve(epsilon=2.0)
+    second = ledger.resume(first.id)
+    stale = second.record
+    plan = release(gaussian.sigma(2.0, 1e-5))
+    first.fix(plan)
+    first.spend(plan.events[0])
+    monkeypatch.setattr(type(second), "record", property(lambda _: stale))
+    with pytest.raises(PrivacyError, match="changed by someone else"):
+        second.fix(release(2 * gaussian.sigma(2.0, 1e-5)))
+    [record] = ledger.records()
+    assert (record.plan, record.spent) == (plan, (1,))
+
+
 def test_a_plan_that_costs_nothing_can_be_reserved(tmp_path):
     ledger = create(tmp_path)
     assert ledger.reserve(plan=release(1e6)).guarantee.epsilon == 0.0

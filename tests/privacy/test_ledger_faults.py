@@ -6,7 +6,9 @@ import resource
 import shutil
 import signal
 import sqlite3
+import threading
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -268,3 +270,37 @@ def test_impossible_spends_are_refused(tmp_path, spent):
 def test_only_reservations_can_be_resumed(tmp_path, name):
     with pytest.raises(PrivetError, match="has no reservation"):
         create(tmp_path / "l.db").resume(name)
+
+
+def test_a_backup_copied_over_a_ledger_in_use_is_refused(tmp_path):
+    ledger = create(tmp_path / "l.db")
+    reservation = ledger.reserve(plan=PLAN)
+    ledger.close()
+    old = ledger.path.read_bytes()
+    reservation.spend(PLAN.events[0])
+    ledger.close()
+    ledger.path.write_bytes(old)  # the same file, with an older content
+    with pytest.raises(LedgerError, match="took the place"):
+        reservation.spend(PLAN.events[0])
+
+
+@pytest.mark.filterwarnings("ignore:This process.*fork")
+def test_opening_and_forking_threads_do_not_meet(tmp_path):
+    """A fork must not carry, or close in mid-statement, a connection of another thread."""
+    create(tmp_path / "l.db").close()
+    stop = threading.Event()
+
+    def keep_opening():
+        while not stop.is_set():
+            Ledger.open(tmp_path / "l.db").close()
+
+    with ThreadPoolExecutor(2) as pool:
+        openings = [pool.submit(keep_opening) for _ in range(2)]
+        for _ in range(40):
+            child = os.fork()
+            if child == 0:
+                os._exit(0)
+            os.waitpid(child, 0)
+        stop.set()
+        for opening in openings:
+            opening.result()

@@ -4,7 +4,7 @@ from privet.hedge.hedge import Hedge, NoisySum, NotPrivate, Steps
 from privet.hedge.mechanism import GaussianSum, Mechanism, PoissonSum
 from privet.hedge.randomness import Randomness
 from privet.hedge.size import released_size, size_mechanism
-from privet.hedge.summand import Blocks, Count, PerRow, Summand, at_least_single
+from privet.hedge.summand import Blocks, Count, PerRow, Summand, at_least_single, long_norms
 from privet.hedge.units import Units
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "Summand",
     "Units",
     "at_least_single",
+    "long_norms",
     "released_size",
     "size_mechanism",
 ]

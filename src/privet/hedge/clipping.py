@@ -12,7 +12,7 @@ from privet.hedge.units import Units
 
 # Norms are computed in floating point. Clipping this little below the bound keeps what rounding
 # does to a norm, or to a weight, from carrying a vector past it.
-_ROUNDING = {torch.float64: 1e-12, torch.float32: 1e-5}
+_ROUNDING = {torch.float64: 1e-10, torch.float32: 1e-5}
 _SMALLEST_WEIGHT = 1e-30  # single precision rounds smaller ones too coarsely
 
 
@@ -34,7 +34,7 @@ def clip_weights(norms: Tensor, clip_norm: float) -> Tensor:
     if norms.dtype not in _ROUNDING:
         raise PrivacyError(f"Norms must be in single or double precision, not {norms.dtype}.")
     bound = clip_norm * (1 - _ROUNDING[norms.dtype])
-    return bound / norms.double().clamp(min=bound)
+    return bound / norms.detach().double().clamp(min=bound)
 
 
 def _batch_sum(units: Units, summand: Summand, clip_norm: float) -> Blocks:
@@ -42,6 +42,8 @@ def _batch_sum(units: Units, summand: Summand, clip_norm: float) -> Blocks:
     usable = weights >= _SMALLEST_WEIGHT
     if not usable.all():  # 0 · NaN is NaN, so units without a usable norm must leave the batch
         units = units.select(usable)
+        if not len(units):
+            return _zeros(summand)
         weights = clip_weights(summand.norms(units), clip_norm)
     blocks = summand.weighted_sum(units, weights)
     if _finite(blocks):
@@ -72,7 +74,7 @@ def _zeros(summand: Summand) -> Blocks:
 
 def _finite(blocks: Blocks) -> bool:
     """Whether all coordinates are finite: their sum is not if one of them is not."""
-    return all(math.isfinite(block.sum()) for block in blocks.values())
+    return all(math.isfinite(block.detach().sum()) for block in blocks.values())
 
 
 def _add(total: Blocks, blocks: Blocks) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Generic, NoReturn, Protocol, TypeVar, runtime_checkable
 
 import torch
@@ -148,7 +149,7 @@ class Hedge:
             mechanism: sampling, clip and noise of every step.
             first: the number of the first step; a resumed run goes on where it was.
         """
-        if first < 0:
+        if not isinstance(first, Integral) or first < 0:
             raise ConfigError(f"Steps are numbered from 0, not from {first}.")
         stream = self.__reservation.plan.index(mechanism.event)
         if stream is None:
@@ -158,7 +159,7 @@ class Hedge:
             number = self.__randomness.next_unused(stream, number)
             return self.__step(summand, mechanism, stream, number), number
 
-        return Steps(step, mechanism, first, self.__reservation)
+        return Steps(step, mechanism, int(first), self.__reservation)
 
     def outside_guarantee(self, name: str, function: Callable[[Units], Value]) -> NotPrivate[Value]:
         """Look at all rows without protection: written into the ledger before it happens.

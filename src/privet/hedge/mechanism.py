@@ -23,6 +23,8 @@ class Mechanism(ABC):
     noise_multiplier: float
 
     def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            object.__setattr__(self, name, float(value))
         if not _SMALLEST_CLIP <= self.clip_norm <= _LARGEST_CLIP:
             raise ConfigError(
                 f"The clip norm must lie between {_SMALLEST_CLIP:g} and {_LARGEST_CLIP:g}, where "

@@ -1,7 +1,7 @@
 """Sampling and noise, keyed: what is drawn depends on a secret key, a stream and a step alone.
 
 So neither the physical batch nor the number of processes changes a draw. The key comes from the
-operating system, is never written anywhere, and no (stream, step) is ever drawn from twice.
+operating system, is never written anywhere, and no noise is ever drawn twice.
 """
 
 from __future__ import annotations

@@ -28,7 +28,8 @@ class Summand(Protocol):
     unit i's vector depends on unit i and on public values alone; `norms` gives the Euclidean norm
     over all blocks together; `weighted_sum` is linear in the weights, and of the very vectors whose
     norms were given. The hedge calls it right after `norms` on the same units, so that work may be
-    kept in between. Sums should be formed in double precision, as rounding is not clipped.
+    kept in between, with weights in double precision. Norms and sums should be accumulated in
+    double precision too: what rounding adds is not clipped.
     """
 
     def zeros(self) -> Blocks:
@@ -57,7 +58,7 @@ class PerRow:
     block: str = "sum"
     dtype: torch.dtype = torch.float32
     _kept: WeakKeyDictionary[Units, Tensor] = field(
-        default_factory=WeakKeyDictionary, init=False, repr=False
+        default_factory=WeakKeyDictionary, init=False, repr=False, compare=False
     )
 
     def zeros(self) -> Blocks:
@@ -66,10 +67,9 @@ class PerRow:
 
     def norms(self, units: Units) -> Tensor:
         """Norms of the averaged vectors."""
-        vectors = at_least_single(units.mean(self.function(units).flatten(1)))
+        vectors = at_least_single(units.mean(self.function(units).detach().flatten(1)))
         self._kept[units] = vectors
-        norms: Tensor = torch.linalg.vector_norm(vectors, dim=1)
-        return norms
+        return long_norms(vectors)
 
     def weighted_sum(self, units: Units, weights: Tensor) -> Blocks:
         """One matrix-vector product."""
@@ -96,6 +96,18 @@ class Count:
 def at_least_single(vectors: Tensor) -> Tensor:
     """Half precisions carry too few digits for a norm that privacy rests on."""
     return vectors if vectors.dtype in (torch.float32, torch.float64) else vectors.float()
+
+
+def long_norms(vectors: Tensor) -> Tensor:
+    """Norms that stay accurate for millions of coordinates: of tiles, then added up in double."""
+    width = min(_TILE, vectors.shape[1])
+    count = vectors.shape[1] // width
+    whole = count * width
+    tiles = vectors[:, :whole].reshape(len(vectors), count, width)
+    squares: Tensor = torch.linalg.vector_norm(tiles, dim=2).double().square().sum(1)
+    if whole < vectors.shape[1]:
+        squares += torch.linalg.vector_norm(vectors[:, whole:], dim=1).double().square()
+    return squares.sqrt().to(vectors.dtype)
 
 
 def double_sum(weights: Tensor, vectors: Tensor) -> Tensor:

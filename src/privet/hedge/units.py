@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Integral
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,9 +13,11 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from privet.errors import DataError
+from privet.errors import ConfigError, DataError
 
 Index = slice | NDArray[np.int64]
+
+_BAD_IDS = "User ids must be all whole numbers or all texts: anything else may be missing."
 
 
 class Column(Protocol):
@@ -94,7 +97,7 @@ class Rows:
         self._order: NDArray[np.int64] | None = None
         self._offsets = np.arange(num_rows + 1)
         if users is not None:
-            self._order, self._offsets = _grouped(np.asarray(users), num_rows)
+            self._order, self._offsets = _grouped(_ids(users), num_rows)
 
     @property
     def num_units(self) -> int:
@@ -116,6 +119,8 @@ class Rows:
 
     def mapped(self, columns: Mapping[str, Column]) -> Rows:
         """New columns of the same units, whose rows now lie unit after unit."""
+        if {column.shape[0] for column in columns.values()} != {int(self._offsets[-1])}:
+            raise ConfigError("Every batch must be mapped to the same columns.")
         other = Rows(columns)
         other._offsets = self._offsets
         return other
@@ -127,14 +132,24 @@ class Rows:
         return rows if self._order is None else self._order[rows], offsets
 
 
+def _ids(users: ArrayLike) -> NDArray[Any]:
+    """As they were given: NumPy would turn a missing id among texts into the text 'nan'."""
+    return users if isinstance(users, np.ndarray) else np.array(list(users), dtype=object)  # type: ignore[arg-type]
+
+
 def _grouped(users: NDArray[Any], num_rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Rows in the order of their users, and where each user begins."""
     if users.shape != (num_rows,):
         raise DataError(
             f"Every row needs one user id: {num_rows} rows, ids of shape {users.shape}."
         )
-    if users.dtype.kind not in "iuUS" and not all(isinstance(user, str) for user in users):
-        raise DataError("User ids must be whole numbers or texts: anything else may be missing.")
+    if users.dtype.kind == "O":
+        kinds = [str, Integral]
+        if not any(all(isinstance(user, kind) for user in users) for kind in kinds):
+            raise DataError(_BAD_IDS)
+        users = np.array(users.tolist())
+    if users.dtype.kind not in "iuUS":
+        raise DataError(_BAD_IDS)
     _, owner, counts = np.unique(users, return_inverse=True, return_counts=True)
     return np.argsort(owner, kind="stable"), np.concatenate([[0], np.cumsum(counts)])
 

@@ -61,9 +61,11 @@ def _exact_for_releases(
         return None
     target = gaussian.sigma(budget.epsilon, budget.delta)
     sigma = target * relation.sensitivity * math.sqrt(unit.gaussian_precision)
-    while accountant.epsilon(plan_at(sigma).events, budget.delta, relation) > budget.epsilon:
+    for _ in range(8):  # the last digits of floating point
+        if accountant.epsilon(plan_at(sigma).events, budget.delta, relation) <= budget.epsilon:
+            return sigma
         sigma *= 1 + 1e-12
-    return sigma
+    return None
 
 
 def _bracket(excess: Callable[[float], float]) -> tuple[float, float]:

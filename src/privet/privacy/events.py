@@ -94,8 +94,11 @@ class Plan:
 
     @classmethod
     def of(cls, *events: Event) -> "Plan":
-        """A plan of these events."""
-        return cls(tuple(events))
+        """A plan of these events; those of one kind are counted together."""
+        counts: dict[Event, int] = {}
+        for event in events:
+            counts[event.times(1)] = counts.get(event.times(1), 0) + event.count
+        return cls(tuple(event.times(count) for event, count in counts.items()))
 
     def index(self, event: Event) -> int | None:
         """Where an event stands in the plan, whatever its count; None if it is not planned."""

@@ -146,18 +146,27 @@ class Ledger:
         self.grant(record)
         return Reservation(self, record.id)
 
-    def grant(self, record: Record) -> None:
-        """Write a new or newly planned reservation, if there is room for it beside all others."""
-        self.cost(self._counted(record))  # may take a second: not while others wait
+    def grant(self, record: Record, before: Record | None = None) -> None:
+        """Write a reservation if there is room for it beside all others.
+
+        Args:
+            record: a new reservation, or one whose plan was just fixed.
+            before: what it was until then; refused if it has changed meanwhile.
+        """
+        self._alone(record, self.records())  # warms the caches: not while others wait
         with self.books(write=True) as books:
             records = books.records()
-            others = tuple(other for other in records if other.id != record.id)
-            alone = self._rule(self._events(others), self._counted(record))
+            if before is not None and before not in records:
+                raise PrivacyError(f"Reservation {record.id} was changed by someone else.")
+            alone = self._alone(record, records)
             if alone is not None:
-                write = books.add if len(others) == len(records) else books.update
+                write = books.add if before is None else books.update
                 write(replace(record, alone=alone))
         if alone is None:
-            raise BudgetExceeded(self._refusal(record, others))
+            raise BudgetExceeded(self._refusal(record, _others(record, records)))
+
+    def _alone(self, record: Record, records: tuple[Record, ...]) -> bool | None:
+        return self._rule(self._events(_others(record, records)), self._counted(record))
 
     def resume(self, reservation_id: str) -> Reservation:
         """A reservation of an earlier process, with all it has spent."""
@@ -233,6 +242,10 @@ class Ledger:
             return self._rule(spent, (*rest, last.times(count))) is not None
 
         return affordable(fits, last.count)
+
+
+def _others(record: Record, records: tuple[Record, ...]) -> tuple[Record, ...]:
+    return tuple(other for other in records if other.id != record.id)
 
 
 Choice = TypeVar("Choice", Relation, Unit)

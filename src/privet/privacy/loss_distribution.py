@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from privet.privacy.accountants import Composition
 
 # How fine the grid of privacy losses is. Any value gives a valid bound (the discretisation is
-# pessimistic); these keep it within about 0.1% of the limit and the arrays within memory.
+# pessimistic); these keep it close to the limit and the arrays within memory.
 _GRID_PER_DEVIATION = 0.05
 _MOST_POINTS_PER_STEP = 2e5
 _MOST_POINTS = 1e6

@@ -13,6 +13,7 @@ import os
 import sqlite3
 import tempfile
 import threading
+import uuid
 import weakref
 from dataclasses import dataclass
 from enum import Enum
@@ -135,12 +136,13 @@ class Store:
         self.path = path.resolve()
         self._identity: tuple[int, int] | None = None
         self._connection: sqlite3.Connection | None = None
-        _STORES.add(self)
+        self._seen: dict[str, Any] = {}
         if not path.is_file():
             raise LedgerError(
                 f"There is no ledger at {path}: make one with 'privet ledger create'."
             )
-        with self._refusals():
+        with _LOCK, self._refusals():
+            _STORES.add(self)
             self._check()
 
     @classmethod
@@ -174,10 +176,14 @@ class Store:
         """One consistent look; or one all-or-nothing, durable change, alone among processes."""
         with _LOCK, self._refusals():
             connection = self._connect()
-            connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
             try:
-                yield Books(connection, self.path)
+                connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+                books = Books(connection, self.path)
+                self._require_no_older(books.tally())
+                yield books
+                tally = books.tally()
                 connection.execute("COMMIT")
+                self._seen = tally
             except BaseException:
                 if connection.in_transaction:  # a full disk may have rolled back by itself
                     connection.execute("ROLLBACK")
@@ -185,9 +191,10 @@ class Store:
 
     def close(self) -> None:
         """Let go of the file; the next use opens it again."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        with _LOCK:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
 
     def _connect(self) -> sqlite3.Connection:
         self._require_same_file()
@@ -204,10 +211,13 @@ class Store:
         identity = (status.st_dev, status.st_ino)
         self._identity = self._identity or identity
         if identity != self._identity:
-            raise LedgerError(
-                f"Another file took the place of the ledger {self.path}: open it again, and make "
-                "sure that it knows what was spent before."
-            )
+            raise LedgerError(_replaced(self.path))
+
+    def _require_no_older(self, tally: dict[str, Any]) -> None:
+        """Refuse what a backup or another ledger, copied over this one, would forget."""
+        seen = self._seen or tally
+        if tally["ledger"] != seen["ledger"] or tally["changes"] < seen["changes"]:
+            raise LedgerError(_replaced(self.path))
 
     def _check(self) -> None:
         connection = self._connect()
@@ -269,18 +279,33 @@ class Books:
             (_PROMISE, _TALLY),
         )
         records = tuple(self._record(self._opened(row)) for row in rows)
-        if len(records) != self.body(_TALLY)["reservations"]:
+        if len(records) != self.tally()["reservations"]:
             raise LedgerError(_damaged(self._path))
         return records
 
+    def tally(self) -> dict[str, Any]:
+        """Which ledger this is, how many reservations it has and how often it was changed."""
+        try:
+            return self.body(_TALLY)
+        except LedgerError:
+            raise
+        except PrivacyError:
+            raise LedgerError(_damaged(self._path)) from None
+
     def add(self, record: Record) -> None:
         """A new reservation."""
-        _write(self._connection, _TALLY, {"reservations": len(self.records()) + 1})
-        _write(self._connection, record.id, record.to_json())
+        self._write(record, added=1)
 
     def update(self, record: Record) -> None:
         """A reservation that changed."""
         self.read(record.id)
+        self._write(record, added=0)
+
+    def _write(self, record: Record, added: int) -> None:
+        tally = self.tally()
+        tally["reservations"] += added
+        tally["changes"] += 1
+        _write(self._connection, _TALLY, tally)
         _write(self._connection, record.id, record.to_json())
 
     def _opened(self, row: tuple[str, str, str]) -> dict[str, Any]:
@@ -343,7 +368,7 @@ def _write_draft(path: Path, promise: Promise) -> None:
             "CREATE TABLE records (key TEXT PRIMARY KEY, body TEXT NOT NULL, seal TEXT NOT NULL)"
         )
         _write(connection, _PROMISE, promise.to_json())
-        _write(connection, _TALLY, {"reservations": 0})
+        _write(connection, _TALLY, {"ledger": uuid.uuid4().hex, "reservations": 0, "changes": 0})
         connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
         connection.execute("COMMIT")
@@ -357,6 +382,13 @@ def _write(connection: sqlite3.Connection, key: str, content: dict[str, Any]) ->
         "INSERT INTO records VALUES (?, ?, ?)"
         " ON CONFLICT (key) DO UPDATE SET body = excluded.body, seal = excluded.seal",
         (key, body, _seal(key, body)),
+    )
+
+
+def _replaced(path: Path) -> str:
+    return (
+        f"Another file took the place of the ledger {path}: open it again, and make sure that it "
+        "knows what was spent before."
     )
 
 

@@ -66,7 +66,7 @@ class Reservation:
                 f"The plan costs ε = {decimals(round_up(cost, 3))} but {record.epsilon:g} is "
                 "reserved: reserve more, or add noise."
             )
-        self.ledger.grant(replace(record, plan=plan, state=State.OPEN))
+        self.ledger.grant(replace(record, plan=plan, state=State.OPEN), before=record)
 
     def require_live(self) -> None:
         """Refuse unless the plan is fixed, durable and not closed."""

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
-from privet.hedge import Blocks, NoisySum, Units, at_least_single
+from privet.hedge import Blocks, NoisySum, Units, at_least_single, long_norms
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class ClassBlocks:
     labels: str = "labels"
     dtype: torch.dtype = torch.float32
     _kept: WeakKeyDictionary[Units, _Pairs] = field(
-        default_factory=WeakKeyDictionary, init=False, repr=False
+        default_factory=WeakKeyDictionary, init=False, repr=False, compare=False
     )
 
     def zeros(self) -> Blocks:
@@ -54,7 +54,7 @@ class ClassBlocks:
     def norms(self, units: Units) -> Tensor:
         """From the (unit, class) pairs that occur; the others are zero."""
         pairs = self._kept[units] = self._pairs(units)
-        squares = torch.linalg.vector_norm(pairs.sums, dim=1).double() ** 2 + pairs.counts**2
+        squares = long_norms(pairs.sums).double() ** 2 + pairs.counts**2
         total: Tensor = squares.new_zeros(len(units)).index_add_(0, pairs.unit, squares)
         return total.sqrt().to(pairs.sums.dtype)
 
@@ -70,7 +70,7 @@ class ClassBlocks:
     def _pairs(self, units: Units) -> _Pairs:
         """Rows of one unit and one class, added up and divided by the unit's number of rows."""
         labels = units[self.labels].long()
-        features = at_least_single(self.features(units).flatten(1))
+        features = at_least_single(self.features(units).detach().flatten(1))
         declared = (labels >= 0) & (labels < self.num_classes)
         features = torch.where(declared[:, None], features, torch.nan)
         labels = torch.where(declared, labels, 0)

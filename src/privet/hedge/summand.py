@@ -18,7 +18,8 @@ from privet.hedge.units import Units
 
 Blocks = dict[str, Tensor]
 
-_TILE = 512
+_TILE = 512  # columns: with a physical batch of rows, what a cache holds in double precision
+_LONGEST_NORM = 4096  # coordinates: single precision is good to about 1e-6 up to there
 
 
 class Summand(Protocol):
@@ -100,14 +101,9 @@ def at_least_single(vectors: Tensor) -> Tensor:
 
 def long_norms(vectors: Tensor) -> Tensor:
     """Norms that stay accurate for millions of coordinates: of tiles, then added up in double."""
-    width = min(_TILE, vectors.shape[1])
-    count = vectors.shape[1] // width
-    whole = count * width
-    tiles = vectors[:, :whole].reshape(len(vectors), count, width)
-    squares: Tensor = torch.linalg.vector_norm(tiles, dim=2).double().square().sum(1)
-    if whole < vectors.shape[1]:
-        squares += torch.linalg.vector_norm(vectors[:, whole:], dim=1).double().square()
-    return squares.sqrt().to(vectors.dtype)
+    tiles = torch.split(vectors, _LONGEST_NORM, dim=1)
+    norms = [_norms(tile, 1) for tile in tiles]
+    return norms[0] if len(norms) == 1 else _norms(torch.stack(norms).double(), 0).to(vectors.dtype)
 
 
 def double_sum(weights: Tensor, vectors: Tensor) -> Tensor:
@@ -123,3 +119,8 @@ def double_sum(weights: Tensor, vectors: Tensor) -> Tensor:
         double = tile if part.shape[1] == width else tile[:, : part.shape[1]]
         torch.mv(double.copy_(part).T, weights, out=out)
     return total
+
+
+def _norms(vectors: Tensor, dim: int) -> Tensor:
+    norms: Tensor = torch.linalg.vector_norm(vectors, dim=dim)
+    return norms

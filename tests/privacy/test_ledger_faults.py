@@ -14,7 +14,7 @@ import pytest
 
 from privet.errors import LedgerError, PrivetError
 from privet.privacy import GaussianRelease, Ledger, Plan
-from privet.privacy.records import _write
+from privet.privacy.store import _write
 
 PLAN = Plan.of(GaussianRelease(noise_multiplier=5.0, releases=20))
 

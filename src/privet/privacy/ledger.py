@@ -34,8 +34,9 @@ from privet.privacy.calibration import affordable
 from privet.privacy.events import Event, GaussianRelease, Plan
 from privet.privacy.filter import RenyiFilter
 from privet.privacy.gaussian import sigma
-from privet.privacy.records import Books, Promise, Record, State, Store
+from privet.privacy.records import Promise, Record, State
 from privet.privacy.reservation import Reservation
+from privet.privacy.store import Books, Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,10 +1,19 @@
 """The boundary that private rows never cross: units, sampling, clipping, noise."""
 
+from privet.hedge.clipping import clipped_sum
 from privet.hedge.hedge import Hedge, NoisySum, NotPrivate, Steps
 from privet.hedge.mechanism import GaussianSum, Mechanism, PoissonSum
 from privet.hedge.randomness import Randomness
 from privet.hedge.size import released_size, size_mechanism
-from privet.hedge.summand import Blocks, Count, PerRow, Summand, at_least_single, long_norms
+from privet.hedge.summand import (
+    Blocks,
+    Count,
+    PerRow,
+    Summand,
+    at_least_single,
+    double_sum,
+    long_norms,
+)
 from privet.hedge.units import Units
 
 __all__ = [
@@ -22,6 +31,8 @@ __all__ = [
     "Summand",
     "Units",
     "at_least_single",
+    "clipped_sum",
+    "double_sum",
     "long_norms",
     "released_size",
     "size_mechanism",

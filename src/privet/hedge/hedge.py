@@ -142,13 +142,19 @@ class Hedge:
         number = self.__randomness.next_unused(ticket.event_index, ticket.number)
         return self.__noised(total, summand, mechanism, ticket.event_index, number)
 
-    def steps(self, mechanism: PoissonSum, *, first: int = 0) -> Steps:
+    def steps(
+        self, mechanism: PoissonSum, *, first: int = 0, physical_batch: int | None = None
+    ) -> Steps:
         """A sequence of clipped and noised sums over Poisson samples.
 
         Args:
             mechanism: sampling, clip and noise of every step.
             first: the number of the first step; a resumed run goes on where it was.
+            physical_batch: units per batch, if another number suits the summand better.
         """
+        size = self.__physical_batch if physical_batch is None else physical_batch
+        if size < 1:
+            raise ConfigError(f"The physical batch must be at least 1, not {size}.")
         if not isinstance(first, Integral) or first < 0:
             raise ConfigError(f"Steps are numbered from 0, not from {first}.")
         stream = self.__reservation.plan.index(mechanism.event)
@@ -157,7 +163,7 @@ class Hedge:
 
         def step(summand: Summand, number: int) -> tuple[NoisySum, int]:
             number = self.__randomness.next_unused(stream, number)
-            return self.__step(summand, mechanism, stream, number), number
+            return self.__step(summand, mechanism, stream, number, size), number
 
         return Steps(step, mechanism, int(first), self.__reservation)
 
@@ -173,11 +179,12 @@ class Hedge:
         [units] = self.__read([slice(0, self.__rows.num_units)])
         return NotPrivate(name, function(units))
 
-    def __step(self, summand: Summand, mechanism: PoissonSum, stream: int, number: int) -> NoisySum:
+    def __step(
+        self, summand: Summand, mechanism: PoissonSum, stream: int, number: int, size: int
+    ) -> NoisySum:
         self.__reservation.require(mechanism.event)
         rate, everyone = mechanism.sampling_rate, self.__rows.num_units
         sample = self.__randomness.sample(stream, number, everyone, rate)
-        size = self.__physical_batch
         batches: list[Index] = [
             sample[start : start + size] for start in range(0, len(sample), size)
         ]

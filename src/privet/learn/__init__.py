@@ -1,0 +1,1 @@
+"""Equation 1: private gradients and what is trained with them."""

@@ -1,0 +1,107 @@
+"""One pass forward and back that notes what every layer saw and what came back to it.
+
+The weights' own gradients are not computed: engines derive what they need from the notes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from privet.learn.gradients import trainable
+
+
+class Unsupported(Exception):  # noqa: N818  (a fact about a model, not a mistake)
+    """This model needs the loop engine."""
+
+
+@dataclass(eq=False)
+class Call:
+    """One use of a layer: its input, its output, and the loss's gradient with respect to that.
+
+    Autograd does not know that inputs and outputs are read again, so changes are checked here.
+    """
+
+    inputs: Tensor
+    outputs: Tensor
+    gradient: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        self._versions = self.inputs._version, self.outputs._version
+
+    def require_unchanged(self) -> None:
+        """Refuse to go on from an input that was overwritten in place."""
+        if self.inputs._version != self._versions[0]:
+            raise Unsupported("a layer's input is changed in place after it was used")
+
+    @property
+    def outputs_unchanged(self) -> bool:
+        """Whether the output is still what the layer returned."""
+        return bool(self.outputs._version == self._versions[1])
+
+
+Calls = dict[nn.Module, list[Call]]
+
+
+def recorded(
+    model: nn.Module,
+    layers: Sequence[nn.Module],
+    inputs: Tensor,
+    loss: Callable[[Tensor], Tensor],
+) -> Calls:
+    """The calls of some layers in one pass; `loss` turns the model's output into one number."""
+    calls: Calls = {layer: [] for layer in layers}
+    leaves: list[Tensor] = []
+    with ExitStack() as stack, torch.enable_grad():
+        stack.enter_context(_frozen(trainable(model)))
+        for layer in layers:
+            handle = layer.register_forward_hook(_note(calls[layer], leaves, len(inputs)))
+            stack.callback(handle.remove)
+        total = loss(model(inputs))
+    if leaves:
+        torch.autograd.grad(total, leaves, allow_unused=True)
+    return {
+        layer: [call for call in each if call.gradient is not None] for layer, each in calls.items()
+    }
+
+
+def _note(
+    calls: list[Call], leaves: list[Tensor], batch: int
+) -> Callable[[nn.Module, tuple[Any, ...], Any], Tensor | None]:
+    def hook(_: nn.Module, arguments: tuple[Any, ...], outputs: Any) -> Tensor | None:
+        if len(arguments) != 1 or not isinstance(outputs, Tensor):
+            raise Unsupported("a layer takes or returns more than one tensor")
+        inputs = arguments[0]
+        if len(inputs) != batch or len(outputs) != batch:
+            raise Unsupported("a layer does not see one row per view")
+        call = Call(inputs.detach(), outputs.detach())
+        calls.append(call)
+        first = not outputs.requires_grad
+        if first:
+            leaves.append(outputs.requires_grad_())
+
+        # A tensor's hook sees the gradient of the value it had when the hook was made.
+        def arrive(gradient: Tensor) -> None:
+            call.gradient = gradient
+
+        outputs.register_hook(arrive)  # type: ignore[no-untyped-call]
+        # What follows may change its input in place, which a leaf does not allow.
+        return outputs.clone() if first else None
+
+    return hook
+
+
+@contextmanager
+def _frozen(parameters: Mapping[str, nn.Parameter]) -> Iterator[None]:
+    try:
+        for parameter in parameters.values():
+            parameter.requires_grad_(False)
+        yield
+    finally:
+        for parameter in parameters.values():
+            parameter.requires_grad_(True)

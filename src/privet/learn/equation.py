@@ -1,0 +1,238 @@
+"""Equation 1: one private step.
+
+    g_i = (1/K) Σ_k ∇ℓ(w + v_k ; view_k(x_i))
+    g   = o + (1/b) [ Σ_{i∈B_t} clip_C( s ⊙ g_i − o )  +  N(0, σ²C² I) ]
+    w   = update(w, g, public gradient)
+
+The sum over private rows, its clip and its noise are the hedge's. Everything else here sees public
+rows and weights that are already private.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import nn
+
+from privet.errors import ConfigError
+from privet.hedge import Steps, Summand, Units, clipped_sum
+from privet.learn.engine import Engine, gradient_sum
+from privet.learn.gradients import (
+    Blocks,
+    PrivateGradient,
+    PublicGradient,
+    at_weights,
+    combined,
+    trainable,
+)
+from privet.learn.keys import Keys, Purpose
+from privet.learn.objective import Examples, Loss, Objective, cross_entropy
+from privet.learn.origins import NoOrigin, Origin
+from privet.learn.perturbations import Perturbation, Unperturbed
+from privet.learn.scales import Scale, Unscaled
+from privet.learn.updates import SGD, Memory, Pace, Update
+from privet.learn.views import AsIs, Surroundings, Views
+from privet.public import PublicRows
+
+INPUTS, TARGETS = "images", "labels"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method:
+    """The five slots. A published method is a setting of them."""
+
+    views: Views = field(default_factory=AsIs)
+    perturb: Perturbation = field(default_factory=Unperturbed)
+    scale: Scale = field(default_factory=Unscaled)
+    origin: Origin = field(default_factory=NoOrigin)
+    update: Update = field(default_factory=SGD)
+
+    def __post_init__(self) -> None:
+        if self.views.num_views % self.perturb.count:
+            raise ConfigError(
+                f"{self.perturb.count} weight perturbations must divide the "
+                f"{self.views.num_views} views of an example."
+            )
+
+    @property
+    def needs_public_gradient(self) -> bool:
+        """Whether a step takes a gradient of public rows."""
+        slots = (self.perturb, self.scale, self.origin, self.update)
+        return any(slot.needs_public for slot in slots)
+
+    @property
+    def needs_public(self) -> bool:
+        """Whether a step looks at public rows at all."""
+        return self.needs_public_gradient or self.views.needs_public
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """All that one step hands to the next: every part of it is private already."""
+
+    weights: Blocks
+    step: int = 0
+    scale: Blocks = field(default_factory=dict)
+    origin: Blocks = field(default_factory=dict)
+    update: Memory = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Equation:
+    """Everything in equation 1 that stays the same from step to step.
+
+    Args:
+        model: any module that treats each example by itself.
+        method: the slots.
+        divisor: b, the expected number of rows in a step, joined public ones included.
+        num_classes: of the targets.
+        keys: randomness outside the hedge.
+        engine: how gradients are taken.
+        public: rows for gradients and mixing.
+        public_batch: rows in each public gradient.
+        joined: public rows that join the private batch, each at the same rate ("extended").
+        loss: one number per view.
+    """
+
+    model: nn.Module
+    method: Method
+    divisor: float
+    num_classes: int
+    keys: Keys
+    engine: Engine
+    public: PublicRows | None = None
+    public_batch: int = 64
+    joined: PublicRows | None = None
+    loss: Loss = cross_entropy
+
+    def __post_init__(self) -> None:
+        if self.method.needs_public and self.public is None:
+            raise ConfigError("This method needs public data: give some, or choose other slots.")
+        if self.public_batch < 1:
+            raise ConfigError(f"The public batch must be at least 1, not {self.public_batch}.")
+
+    def step(self, state: State, steps: Steps, pace: Pace) -> State:
+        """One private step; `steps` knows clip, noise and sampling."""
+        method, t = self.method, state.step
+        gradients = self.public_gradients(state.weights, t)
+        public = _mean(gradients)
+        seen = method.scale.learn(state.scale, public)
+        s = method.scale.scale(seen, public)
+        if public is not None and s is not None:
+            public = PublicGradient(combined(torch.mul, s, public.blocks))
+        o = method.origin.origin(state.origin, public)
+
+        around = self.keys.generator(Purpose.PERTURBATION, t)
+        weights = method.perturb.perturbed(state.weights, gradients, around)
+        summand = gradient_sum(self.objective(weights, t, s, o), self.engine)
+        total = steps.step(summand).blocks
+        if self.joined is not None:
+            total = combined(torch.add, total, self._joined_sum(summand, steps, t))
+        g = PrivateGradient(_around(o, combined(lambda block: block / self.divisor, total)))
+
+        w, memory = method.update.apply(state.weights, g, public, state.update, pace)
+        origin = method.origin.remember(state.origin, g)
+        return State(weights=w, step=t + 1, scale=seen, origin=origin, update=memory)
+
+    def objective(
+        self,
+        weights: tuple[Blocks, ...],
+        step: int = 0,
+        scale: Blocks | None = None,
+        origin: Blocks | None = None,
+    ) -> Objective:
+        """What is differentiated in a step."""
+        around = Surroundings(
+            self.num_classes, self.keys.generator(Purpose.VIEWS, step), self.public
+        )
+
+        def views(units: Units) -> Examples:
+            return self.method.views(Examples(units[INPUTS], units[TARGETS].long()), around)
+
+        return Objective(
+            model=self.model,
+            loss=self.loss,
+            views=views,
+            num_views=self.method.views.num_views,
+            weights=weights,
+            scale=scale,
+            origin=origin,
+        )
+
+    def public_gradients(self, weights: Blocks, step: int) -> tuple[PublicGradient, ...]:
+        """One for each perturbation that wants its own; one for all other slots."""
+        if self.public is None or not self.method.needs_public_gradient:
+            return ()
+        count = self.method.perturb.count if self.method.perturb.needs_public else 1
+        generator = self.keys.generator(Purpose.PUBLIC_BATCH, step)
+        rows = self.public.sample(count * self.public_batch, generator)
+        views = self.method.views.single(Examples(rows.inputs, rows.targets), generator)
+        with at_weights(self.model, weights):
+            return tuple(
+                self._public_gradient(Examples(inputs, targets))
+                for inputs, targets in zip(
+                    torch.split(views.inputs, self.public_batch),
+                    torch.split(views.targets, self.public_batch),
+                    strict=True,
+                )
+            )
+
+    def _public_gradient(self, views: Examples) -> PublicGradient:
+        parameters = trainable(self.model)
+        with torch.enable_grad():
+            loss = self.loss(self.model(views.inputs), views.targets).mean()
+            found = torch.autograd.grad(
+                loss, list(parameters.values()), allow_unused=True, materialize_grads=True
+            )
+        return PublicGradient(dict(zip(parameters, found, strict=True)))
+
+    def _joined_sum(self, summand: Summand, steps: Steps, step: int) -> Blocks:
+        """Public rows, sampled, clipped and added like private ones, without noise of their own."""
+        assert self.joined is not None
+        generator = self.keys.generator(Purpose.JOINING, step)
+        rate, clip = steps.mechanism.sampling_rate, steps.mechanism.clip_norm
+        sampled = torch.rand(len(self.joined), generator=generator) < rate
+        rows = self.joined.select(sampled.nonzero().flatten())
+        size = self.engine.physical_batch
+        batches = (
+            units_of(PublicRows(inputs, targets))
+            for inputs, targets in zip(
+                torch.split(rows.inputs, size), torch.split(rows.targets, size), strict=True
+            )
+            if len(inputs)
+        )
+        return clipped_sum(batches, summand, clip)
+
+
+def units_of(rows: PublicRows) -> Units:
+    """Public rows in the shape of units, each its own."""
+    columns = {INPUTS: rows.inputs, TARGETS: rows.targets}
+    return Units(columns, torch.arange(len(rows) + 1, device=rows.inputs.device))
+
+
+def random_rows(
+    shape: tuple[int, ...], num_classes: int, count: int, *, pixels: bool
+) -> PublicRows:
+    """Rows of the right shape that mean nothing, to try a model on."""
+    rng = np.random.default_rng(0)
+    labels = torch.from_numpy(rng.integers(0, num_classes, count))
+    if pixels:
+        return PublicRows(torch.from_numpy(rng.integers(0, 256, (count, *shape), np.uint8)), labels)
+    values = rng.standard_normal((count, *shape)).astype(np.float32)
+    return PublicRows(torch.from_numpy(values), labels)
+
+
+def _mean(gradients: tuple[PublicGradient, ...]) -> PublicGradient | None:
+    if not gradients:
+        return None
+    first, *others = (gradient.blocks for gradient in gradients)
+    if not others:
+        return gradients[0]
+    return PublicGradient(combined(lambda *blocks: torch.stack(blocks).mean(0), first, *others))
+
+
+def _around(origin: Blocks | None, blocks: Mapping[str, torch.Tensor]) -> Blocks:
+    return dict(blocks) if origin is None else combined(torch.add, origin, blocks)

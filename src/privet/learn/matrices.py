@@ -1,0 +1,138 @@
+"""Per-unit gradients of linear and convolutional layers: sums of outer products over positions.
+
+At position t a layer sees a vector a_t (for a convolution, a patch) and an error e_t comes back;
+its gradient is the matrix Σ_t e_t a_tᵀ. Written out it has o·d numbers per unit. Its norm alone
+follows from products of pairs of positions, Σ_ts (a_t·a_s)(e_t·e_s): cheaper for few positions
+("ghost norms", Li et al. 2021), and weighted sums from one matrix product with weighted errors
+("book-keeping", Bu et al. 2023).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import final
+
+import torch
+from torch import Tensor, nn
+
+from privet.learn.calls import Call
+from privet.learn.gradients import Blocks, PerUnitGradients
+from privet.learn.layers import Rule, guarded
+from privet.learn.positions import Positions, positions_of
+from privet.learn.standardisation import Standardisation
+from privet.models import StandardisedConv2d
+
+_TILE_BYTES = 8 << 20  # of inputs at a time, so that they stay in the cache
+
+
+@final
+class MatrixRule(Rule[nn.Linear | nn.Conv2d]):
+    """A weight that acts as a matrix, with or without a bias, standardised or not."""
+
+    def __init__(
+        self, layer: nn.Linear | nn.Conv2d, names: Mapping[str, str], num_views: int
+    ) -> None:
+        super().__init__(layer, names, num_views)
+        self._shape = len(layer.weight), layer.weight[0].numel()
+        self._has_matrix = bool({"weight", "gain"} & set(names))
+
+    def per_unit(self, calls: Sequence[Call], num_units: int) -> PerUnitGradients:
+        """Batched matrix products, added up over views and calls while they are in the cache."""
+        found = self._biases(calls, num_units)
+        if not self._has_matrix:
+            return PerUnitGradients(found)
+        standard = self._standardisation()
+        seen = [positions_of(self.layer, call, self.num_views) for call in calls]
+        total = self.layer.weight.new_zeros(num_units, *self._shape)
+        gains = total.new_zeros(num_units, self._shape[0])
+        for units in _tiles(seen, num_units, self._shape[1]):
+            tile = total[units]
+            for positions in seen:
+                for inputs, errors in positions.by_view(units):
+                    tile.baddbmm_(errors, inputs)
+            if standard is not None:
+                gains[units] = standard.pull_back_(tile)
+        return PerUnitGradients(found | self._named({"weight": total.flatten(1), "gain": gains}))
+
+    def squared_norms(self, calls: Sequence[Call]) -> Tensor | None:
+        """Through pairs of positions, where their products are fewer than coordinates."""
+        seen = [positions_of(self.layer, call, self.num_views) for call in calls]
+        rows, columns = self._shape
+        positions = sum(each.per_unit for each in seen)
+        if not seen or "weight" not in self.names:
+            return None
+        if positions * (rows + columns) >= rows * columns:
+            return None
+        standard = self._standardisation()
+        if standard is not None and not standard.knows_norms(calls, self.names):
+            return None
+        num_units = len(calls[0].inputs) // self.num_views
+        total = calls[0].inputs.new_zeros(num_units, dtype=torch.float64)
+        for units in _tiles(seen, num_units, columns):
+            total[units] = self._of_pairs(seen, units, standard)
+        for row in self._biases(calls, num_units).values():
+            total += row.square().sum(1, dtype=torch.float64)
+        return total
+
+    def weighted_sum(self, calls: Sequence[Call], weights: Tensor) -> Blocks:
+        """One matrix product over all units and positions."""
+        matrix = self.layer.weight.new_zeros(1, *self._shape)
+        weights = weights.to(matrix.dtype)
+        for call in calls:
+            positions = positions_of(self.layer, call, self.num_views)
+            matrix += positions.weighted(weights)
+        standard = self._standardisation()
+        gains = matrix[..., 0] if standard is None else standard.pull_back_(matrix)
+        biases = {name: weights @ rows for name, rows in self._biases(calls, len(weights)).items()}
+        found = self._named({"weight": matrix[0].flatten(), "gain": gains[0]})
+        return {name: self.natural(name, row) for name, row in (found | biases).items()}
+
+    def arranged(self, name: str, block: Tensor) -> Tensor:
+        """A patch holds its channels last."""
+        return block.movedim(1, -1).flatten() if block.dim() == 4 else block.flatten()
+
+    def natural(self, name: str, row: Tensor) -> Tensor:
+        """The inverse."""
+        if name != self.names.get("weight") or not isinstance(self.layer, nn.Conv2d):
+            return super().natural(name, row)
+        out, channels, *kernel = self.layer.weight.shape
+        return row.reshape(out, *kernel, channels).movedim(-1, 1)
+
+    def _of_pairs(
+        self, seen: Sequence[Positions], units: slice, standard: Standardisation | None
+    ) -> Tensor:
+        pieces = [piece for positions in seen for piece in positions.by_view(units)]
+        inputs = torch.cat([piece[0] for piece in pieces], 1)
+        errors = torch.cat([piece[1] for piece in pieces], 2)
+        weighted = errors if standard is None else errors * standard.stretch[:, None]
+        products = torch.bmm(inputs, inputs.transpose(1, 2))
+        products *= torch.bmm(weighted.transpose(1, 2), weighted)
+        squares = products.sum((1, 2), dtype=torch.float64)
+        lengths = inputs.norm(dim=2) * weighted.norm(dim=1)
+        if standard is not None:
+            outputs = torch.cat([each.outputs(units) for each in seen], 2)
+            squares = squares + standard.correction(inputs, errors, outputs, self.names)
+        return guarded(squares, lengths)
+
+    def _biases(self, calls: Sequence[Call], num_units: int) -> dict[str, Tensor]:
+        if "bias" not in self.names:
+            return {}
+        total = self.layer.weight.new_zeros(num_units, self._shape[0])
+        for call in calls:
+            total += positions_of(self.layer, call, self.num_views).summed_errors()
+        return {self.names["bias"]: total}
+
+    def _named(self, own: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {full: own[name] for name, full in self.names.items() if name in own}
+
+    def _standardisation(self) -> Standardisation | None:
+        if isinstance(self.layer, StandardisedConv2d):
+            return Standardisation.of(self.layer)
+        return None
+
+
+def _tiles(seen: Sequence[Positions], num_units: int, width: int) -> list[slice]:
+    """Runs of units whose inputs fit the cache together."""
+    bytes_per_unit = max([each.per_view * each.itemsize * width for each in seen], default=1)
+    size = max(1, _TILE_BYTES // max(1, bytes_per_unit))
+    return [slice(start, min(start + size, num_units)) for start in range(0, num_units, size)]

@@ -1,0 +1,113 @@
+"""What is differentiated: a model, a loss, views of each example, weights around which it is taken.
+
+One unit's vector is s ⊙ g_i − o with g_i = (1/K) Σ_k ∇ℓ(w + v_k; view_k(x_i)); a user's rows are
+averaged. Engines compute its norm and weighted sums in different ways, and agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from privet.errors import ConfigError
+from privet.hedge import Units
+from privet.learn.gradients import Blocks, copied, trainable
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Inputs of a model and what they should give: class numbers, or probabilities of classes."""
+
+    inputs: Tensor
+    targets: Tensor
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+
+class Loss(Protocol):
+    """One number per input."""
+
+    def __call__(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Losses, one each."""
+
+
+def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
+    """For class numbers and for probabilities alike."""
+    return F.cross_entropy(outputs, targets, reduction="none")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Objective:
+    """Everything that a unit's vector depends on besides the unit: all of it public or private.
+
+    Args:
+        model: any module that treats each input by itself.
+        loss: one number per view.
+        views: K views of each row, adjacent, in the order of rows.
+        num_views: K.
+        weights: w + v for each distinct perturbation v; their number divides K.
+        scale: s, or none for 1.
+        origin: o in scaled coordinates, or none for 0.
+    """
+
+    model: nn.Module
+    loss: Loss
+    views: Callable[[Units], Examples]
+    num_views: int
+    weights: tuple[Blocks, ...]
+    scale: Blocks | None = None
+    origin: Blocks | None = None
+
+    def __post_init__(self) -> None:
+        if self.num_views < 1:
+            raise ConfigError(f"Every example needs at least one view, not {self.num_views}.")
+        if not self.weights or self.num_views % len(self.weights):
+            raise ConfigError(
+                f"{len(self.weights)} weight perturbations must divide {self.num_views} views."
+            )
+
+    @classmethod
+    def plain(
+        cls, model: nn.Module, loss: Loss, views: Callable[[Units], Examples], num_views: int
+    ) -> Objective:
+        """At the model's own weights, unscaled, around zero."""
+        weights = (copied(trainable(model)),)
+        return cls(model=model, loss=loss, views=views, num_views=num_views, weights=weights)
+
+    @property
+    def linear(self) -> bool:
+        """Whether a unit's vector is its plain gradient at one set of weights."""
+        return len(self.weights) == 1 and self.scale is None and self.origin is None
+
+    def zeros(self) -> Blocks:
+        """The sum over no units."""
+        return {name: torch.zeros_like(value) for name, value in self.weights[0].items()}
+
+    def dealt_out(self, views: Examples) -> list[Examples]:
+        """The views of each row dealt out to the weights, in order."""
+        count = len(self.weights)
+        if count == 1:
+            return [views]
+        sizes = (-1, count, self.num_views // count)
+        inputs, targets = (
+            torch.unflatten(views.inputs, 0, sizes),
+            torch.unflatten(views.targets, 0, sizes),
+        )
+        return [
+            Examples(inputs[:, group].flatten(0, 1), targets[:, group].flatten(0, 1))
+            for group in range(count)
+        ]
+
+    def centred(self, gradients: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """S ⊙ g − o, for gradients in the order of the weights."""
+        if self.scale is not None:
+            gradients = torch._foreach_mul(gradients, list(self.scale.values()))
+        if self.origin is not None:
+            gradients = torch._foreach_sub(gradients, list(self.origin.values()))
+        return gradients

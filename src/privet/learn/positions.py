@@ -1,0 +1,129 @@
+"""A layer's call as the positions where its matrix was applied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.grad import conv2d_weight
+
+from privet.learn.calls import Call
+
+
+class Positions(Protocol):
+    """Inputs a_t and errors e_t, by unit and view."""
+
+    per_view: int
+    per_unit: int
+    itemsize: int
+
+    def by_view(self, units: slice) -> Iterator[tuple[Tensor, Tensor]]:
+        """Inputs (units, positions, d) and errors (units, o, positions), some views at a time."""
+
+    def outputs(self, units: slice) -> Tensor:
+        """What the layer returned, in the shape and order of the errors."""
+
+    def summed_errors(self) -> Tensor:
+        """Σ_t e_t for every unit: the gradient of a bias."""
+
+    def weighted(self, weights: Tensor) -> Tensor:
+        """Σ weight · e_t a_tᵀ over all units, as one matrix (o, d)."""
+
+
+def positions_of(layer: nn.Linear | nn.Conv2d, call: Call, num_views: int) -> Positions:
+    """Whichever the layer is."""
+    call.require_unchanged()
+    if isinstance(layer, nn.Conv2d):
+        return _Patches(layer, call, num_views)
+    return _Inputs(call, num_views)
+
+
+class _Inputs:
+    """Of a linear layer: rows and, in sequences, places."""
+
+    def __init__(self, call: Call, num_views: int) -> None:
+        assert call.gradient is not None
+        width, out = call.inputs.shape[-1], call.gradient.shape[-1]
+        num_units = len(call.inputs) // num_views
+        self._inputs = call.inputs.reshape(num_units, -1, width)
+        self._errors = call.gradient.reshape(num_units, -1, out)
+        # All views at once: they are adjacent, and rarely large.
+        self.per_view = self.per_unit = self._inputs.shape[1]
+        self.itemsize = call.inputs.element_size()
+
+    def by_view(self, units: slice) -> Iterator[tuple[Tensor, Tensor]]:
+        yield self._inputs[units], self._errors[units].transpose(1, 2)
+
+    def outputs(self, units: slice) -> Tensor:
+        raise AssertionError("linear layers are not standardised")
+
+    def summed_errors(self) -> Tensor:
+        return self._errors.sum(1)
+
+    def weighted(self, weights: Tensor) -> Tensor:
+        errors = self._errors * weights[:, None, None]
+        return errors.flatten(0, 1).T @ self._inputs.flatten(0, 1)
+
+
+class _Patches:
+    """Of a convolution: one patch per output pixel, its channels last, cut without unfolding.
+
+    With channels last a patch's rows are contiguous, and cutting them is several times faster than
+    `unfold`.
+    """
+
+    def __init__(self, layer: nn.Conv2d, call: Call, num_views: int) -> None:
+        assert call.gradient is not None
+        self._layer, self._call = layer, call
+        self._errors = torch.unflatten(call.gradient.flatten(2), 0, (-1, num_views))
+        self.per_view = self._errors.shape[-1]
+        self.per_unit = self.per_view * num_views
+        self.itemsize = call.inputs.element_size()
+
+    def by_view(self, units: slice) -> Iterator[tuple[Tensor, Tensor]]:
+        errors, patches = self._errors[units], self._patches[units]
+        for view in range(errors.shape[1]):
+            yield patches[:, view].flatten(3).flatten(1, 2), errors[:, view]
+
+    def outputs(self, units: slice) -> Tensor:
+        found = torch.unflatten(self._call.outputs.flatten(2), 0, self._errors.shape[:2])
+        if self._layer.bias is not None:
+            found = found - self._layer.bias.detach()[:, None]
+        return found[units].transpose(1, 2).flatten(2)
+
+    def summed_errors(self) -> Tensor:
+        return self._errors.sum((1, 3))
+
+    def weighted(self, weights: Tensor) -> Tensor:
+        gradient, layer = self._call.gradient, self._layer
+        assert gradient is not None
+        per_row = weights.repeat_interleave(self._errors.shape[1])
+        total: Tensor = conv2d_weight(
+            self._call.inputs,
+            list(layer.weight.shape),
+            gradient * per_row[:, None, None, None],
+            stride=layer.stride,
+            padding=layer.padding,
+            dilation=layer.dilation,
+        )
+        return total.movedim(1, -1).flatten(1)
+
+    @cached_property
+    def _patches(self) -> Tensor:
+        """(units, views, height, width, kernel height, kernel width, channels), overlapping."""
+        layer = self._layer
+        assert not isinstance(layer.padding, str)
+        (top, left), (down, right) = layer.padding, layer.stride
+        (high, wide), (dy, dx) = layer.kernel_size, layer.dilation
+        padded = F.pad(self._call.inputs, (left, left, top, top)).movedim(1, -1).contiguous()
+        row, y, x, channel = padded.stride()
+        height, width = self._call.outputs.shape[2:]
+        patches = padded.as_strided(
+            (len(padded), height, width, high, wide, padded.shape[-1]),
+            (row, y * down, x * right, y * dy, x * dx, channel),
+        )
+        return torch.unflatten(patches, 0, self._errors.shape[:2])

@@ -1,0 +1,71 @@
+"""Gradients through weight standardisation, and their norms without writing them out.
+
+A standardised row is gain · n with n = (w − mean) / τ, and n is a unit vector unless τ is at its
+floor. So ∂(gain · n)/∂w = (gain / τ) · (I − 11ᵀ/d − n nᵀ): a projection, times a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from privet.learn.calls import Call
+from privet.models import StandardisedConv2d
+
+_SMALLEST_GAIN = 1e-3
+
+
+@dataclass(frozen=True)
+class Standardisation:
+    """One layer at its present weights: rows n (o, d), gain / τ, gain, and where n has length 1."""
+
+    rows: Tensor
+    stretch: Tensor
+    gain: Tensor
+    unit: Tensor
+
+    @classmethod
+    def of(cls, layer: StandardisedConv2d) -> Standardisation:
+        """Rows in the order of patches: channels last."""
+        with torch.no_grad():
+            weight = layer.weight.movedim(1, -1).flatten(1)
+            centred = weight - weight.mean(1, keepdim=True)
+            squares = centred.square().sum(1)
+            floor = squares.clamp(min=layer.floor)
+            gain = layer.gain.flatten()
+            return cls(
+                rows=centred * floor.rsqrt()[:, None],
+                stretch=gain * floor.rsqrt(),
+                gain=gain.clone(),
+                unit=(squares > layer.floor).to(weight.dtype),
+            )
+
+    def pull_back_(self, matrices: Tensor) -> Tensor:
+        """Turn gradients (…, o, d) of standardised weights into those of weights, in place.
+
+        Returns the gradients (…, o) of the gain.
+        """
+        gains = torch.einsum("...od,od->...o", matrices, self.rows)
+        matrices -= matrices.mean(-1, keepdim=True)
+        matrices.sub_((gains * self.unit)[..., None] * self.rows).mul_(self.stretch[:, None])
+        return gains
+
+    def knows_norms(self, calls: Sequence[Call], names: Container[str]) -> bool:
+        """Whether n·a_t can be read off the layer's outputs."""
+        return bool(self.gain.abs().min() >= _SMALLEST_GAIN) and all(
+            call.outputs_unchanged for call in calls
+        )
+
+    def correction(
+        self, inputs: Tensor, errors: Tensor, outputs: Tensor, names: Container[str]
+    ) -> Tensor:
+        """What the projection takes from the squared norm, and what the gain adds to it."""
+        width = self.rows.shape[1]
+        ones = torch.bmm(errors, inputs.sum(2, keepdim=True)).squeeze(2)
+        rows = (errors * outputs).sum(2) / self.gain
+        lost = (ones.square() / width + self.unit * rows.square()) * self.stretch.square()
+        found = -lost.sum(1, dtype=torch.float64)
+        return found + rows.square().sum(1, dtype=torch.float64) if "gain" in names else found

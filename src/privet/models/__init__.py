@@ -1,0 +1,23 @@
+"""Networks, as plain nn.Modules: images (N, C, H, W) in, logits or features out."""
+
+from privet.models.conv_net import ConvNet
+from privet.models.efficientnet import efficientnet_lite
+from privet.models.encoder import Encoder
+from privet.models.mlp import MLP
+from privet.models.resnet9 import ResNet9
+from privet.models.standardised import StandardisedConv2d
+from privet.models.transformer import VisionTransformer, tiny_vit, vision_transformer
+from privet.models.wide_resnet import WideResNet
+
+__all__ = [
+    "MLP",
+    "ConvNet",
+    "Encoder",
+    "ResNet9",
+    "StandardisedConv2d",
+    "VisionTransformer",
+    "WideResNet",
+    "efficientnet_lite",
+    "tiny_vit",
+    "vision_transformer",
+]

@@ -1,0 +1,233 @@
+"""Ordinary training on public data, before a private row is touched."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from privet.augment import CropFlip, beta, mix_pairs, to_float
+from privet.errors import ConfigError
+from privet.optim import Schedule, cosine
+from privet.public.rows import PublicRows
+
+
+@dataclass(frozen=True, kw_only=True)
+class WarmUp:
+    """How to train; the defaults are those for CIFAR-10 in Table 12 of paper 000.
+
+    Args:
+        epochs: passes over the public rows.
+        batch_size: the most rows in a step.
+        learning_rate: at its highest; the schedule multiplies it.
+        momentum: of SGD; Adam has its own.
+        weight_decay: added to the gradient, as a multiple of the weights.
+        optimizer: SGD, or plain Adam.
+        schedule: the factor of the learning rate over all steps.
+        augment: the one view of each image in each epoch; None for features.
+        mixup_alpha: mix pairs of public rows with weights from Beta(alpha, alpha); 0 for none.
+        label_smoothing: the share of every label that is spread over all classes.
+    """
+
+    epochs: int = 100
+    batch_size: int = 100
+    learning_rate: float = 0.05
+    momentum: float = 0.9
+    weight_decay: float = 5e-4
+    optimizer: Literal["sgd", "adam"] = "sgd"
+    schedule: Schedule = field(default_factory=cosine)
+    augment: CropFlip | None = field(default_factory=CropFlip)
+    mixup_alpha: float = 0.0
+    label_smoothing: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.epochs < 1 or self.batch_size < 1:
+            raise ConfigError(
+                f"epochs is {self.epochs} and batch_size is {self.batch_size}; give 1 or more."
+            )
+        if not (self.learning_rate > 0 and math.isfinite(self.learning_rate)):
+            raise ConfigError(f"learning_rate is {self.learning_rate:g}; give a number above 0.")
+        for name in ("momentum", "label_smoothing"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ConfigError(f"{name} is {getattr(self, name):g}; give 0 to below 1.")
+        for name in ("weight_decay", "mixup_alpha"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ConfigError(f"{name} is {getattr(self, name):g}; give 0 or more.")
+        if self.optimizer not in ("sgd", "adam"):
+            raise ConfigError(f"optimizer is {self.optimizer!r}; give 'sgd' or 'adam'.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpochRecord:
+    """Mean loss and accuracy over the views of one epoch, as they were trained on."""
+
+    loss: float
+    accuracy: float
+
+
+OnEpoch = Callable[[int, EpochRecord], None]
+Preprocess = Callable[[Tensor], Tensor]
+
+
+def warm_up(
+    model: nn.Module,
+    public: PublicRows,
+    config: WarmUp,
+    *,
+    generator: torch.Generator,
+    preprocess: Preprocess = to_float,
+    on_epoch: OnEpoch | None = None,
+    head: nn.Module | None = None,
+) -> list[EpochRecord]:
+    """Train, in place, the parameters that require a gradient.
+
+    Parts whose parameters are all frozen stay in evaluation mode, so that running statistics of a
+    frozen encoder stay what they are. The global random state is left as it was.
+
+    Args:
+        model: from preprocessed inputs to logits.
+        public: what to train on.
+        config: how to train.
+        generator: all randomness comes from it, that of dropout layers included.
+        preprocess: from a batch of public inputs to what `augment` and the model take.
+        on_epoch: told the number of each epoch, from 0, and its record.
+        head: from the model's outputs to logits, for an encoder that has none; trained with it.
+    """
+    network = model if head is None else nn.Sequential(model, head)
+    with _modes_kept(network):
+        run = _Run(network, public, config, preprocess, generator)
+        history = []
+        for epoch in range(config.epochs):
+            with seeded(generator):
+                record = run.epoch(epoch)
+            history.append(record)
+            if on_epoch is not None:
+                on_epoch(epoch, record)
+    run.optimizer.zero_grad()
+    return history
+
+
+@contextmanager
+def seeded(generator: torch.Generator) -> Iterator[None]:
+    """Draw a global random state from the generator, and put the old one back afterwards."""
+    seed = torch.randint(2**62, (), generator=generator, device=generator.device)
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+        torch.manual_seed(int(seed))
+        yield
+
+
+class _Run:
+    """What stays the same over the epochs."""
+
+    def __init__(
+        self,
+        network: nn.Module,
+        public: PublicRows,
+        config: WarmUp,
+        preprocess: Preprocess,
+        generator: torch.Generator,
+    ) -> None:
+        self.network, self.public, self.config = network, public, config
+        self.preprocess, self.generator = preprocess, generator
+        self.optimizer = _optimizer(network, config)
+        self.device = next(network.parameters()).device
+        self.num_classes = self._num_classes()
+
+    def epoch(self, epoch: int) -> EpochRecord:
+        """One pass over the rows in a new order."""
+        _train_mode(self.network)  # a callback may have evaluated it
+        loss_sum, correct = 0.0, 0
+        batches = self._batches()
+        for number, rows in enumerate(batches):
+            step, total = epoch * len(batches) + number, self.config.epochs * len(batches)
+            rate = self.config.learning_rate * self.config.schedule(step, total)
+            inputs, labels = self._view(rows)
+            loss, logits = self._step(inputs, labels, rate)
+            loss_sum += loss * len(rows)
+            correct += int((logits.argmax(1) == labels.argmax(1)).sum())
+        return EpochRecord(loss=loss_sum / len(self.public), accuracy=correct / len(self.public))
+
+    def _batches(self) -> tuple[Tensor, ...]:
+        """As even as can be: BatchNorm could not train on a last batch of one row."""
+        count, device = len(self.public), self.generator.device
+        order = torch.randperm(count, generator=self.generator, device=device)
+        return torch.tensor_split(order, math.ceil(count / self.config.batch_size))
+
+    def _view(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """What the network sees of those rows, and label probabilities."""
+        batch, config = self.public.select(rows).to(self.device), self.config
+        inputs = self.preprocess(batch.inputs)
+        if config.augment is not None:
+            inputs = config.augment(inputs, 1, self.generator)
+        labels = F.one_hot(batch.targets, self.num_classes).to(inputs.dtype)
+        if config.mixup_alpha == 0:
+            return inputs, labels
+        weight = beta(config.mixup_alpha, (len(rows),), self.generator)
+        # The rows of a batch are in random order, so a neighbour is a random partner.
+        return mix_pairs(inputs, inputs.roll(1, 0), labels, labels.roll(1, 0), weight)
+
+    def _step(self, inputs: Tensor, labels: Tensor, rate: float) -> tuple[float, Tensor]:
+        """One update; the loss and the logits before it."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        logits: Tensor = self.network(inputs)
+        loss = F.cross_entropy(logits, labels, label_smoothing=self.config.label_smoothing)
+        value = float(loss.detach())
+        if not math.isfinite(value):
+            raise ConfigError(
+                f"the warm-up loss is {value}; lower the learning rate from "
+                f"{self.config.learning_rate:g}."
+            )
+        self.optimizer.zero_grad()
+        torch.autograd.backward(loss)
+        self.optimizer.step()
+        return value, logits.detach()
+
+    def _num_classes(self) -> int:
+        """The number of logits, which must cover the labels."""
+        if len(self.public) == 0:
+            raise ConfigError("there are 0 public rows; give at least 1 to warm up on.")
+        first = self.public.inputs[:1].to(self.device)
+        with torch.no_grad():
+            logits = self.network.eval()(self.preprocess(first))
+        most = int(self.public.targets.max())
+        if logits.ndim != 2 or logits.shape[1] <= most:
+            raise ConfigError(
+                f"public labels go up to {most} and the model's outputs have shape "
+                f"{tuple(logits.shape)}; give (N, classes) that cover them, or use warm_up_body."
+            )
+        return int(logits.shape[1])
+
+
+def _optimizer(network: nn.Module, config: WarmUp) -> torch.optim.Optimizer:
+    parameters = [p for p in network.parameters() if p.requires_grad]
+    if not parameters:
+        raise ConfigError("no parameter of the model requires a gradient; unfreeze some.")
+    rate, decay = config.learning_rate, config.weight_decay
+    if config.optimizer == "adam":
+        return torch.optim.Adam(parameters, lr=rate, weight_decay=decay)
+    return torch.optim.SGD(parameters, lr=rate, momentum=config.momentum, weight_decay=decay)
+
+
+def _train_mode(network: nn.Module) -> None:
+    network.train()
+    for module in network.modules():
+        parameters = list(module.parameters())
+        if parameters and not any(p.requires_grad for p in parameters):
+            module.eval()
+
+
+@contextmanager
+def _modes_kept(network: nn.Module) -> Iterator[None]:
+    modes = [(module, module.training) for module in network.modules()]
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training

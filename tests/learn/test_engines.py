@@ -1,0 +1,246 @@
+"""Every engine agrees with a naive reference in double precision, for every layer that it takes."""
+
+import pytest
+import torch
+from torch import nn
+
+from privet.hedge import Units
+from privet.learn.gradients import copied, trainable
+from privet.learn.loop import LoopSum
+from privet.learn.objective import Examples, Objective, cross_entropy
+from privet.learn.tape import TapeSum
+from privet.models import MLP, ConvNet, ResNet9, StandardisedConv2d, WideResNet
+
+CLASSES, UNITS = 3, 5
+
+
+class Shared(nn.Module):
+    """One layer used twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.head = nn.Linear(6, 6), nn.Linear(6, CLASSES)
+
+    def forward(self, x):
+        return self.head(torch.tanh(self.layer(torch.tanh(self.layer(x)))))
+
+
+class Tied(nn.Module):
+    """One parameter in two layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(6, 6), nn.Linear(6, 6)
+        self.second.weight = self.first.weight
+        self.head = nn.Linear(6, CLASSES)
+
+    def forward(self, x):
+        return self.head(torch.tanh(self.second(torch.tanh(self.first(x)))))
+
+
+class Attention(nn.Module):
+    """Tokens, a table of them, self-attention, normalisation."""
+
+    def __init__(self, padding_idx=None):
+        super().__init__()
+        self.table = nn.Embedding(7, 8, padding_idx=padding_idx)
+        self.query, self.key, self.value = (nn.Linear(8, 8) for _ in range(3))
+        self.norm, self.head = nn.LayerNorm(8), nn.Linear(8, CLASSES)
+
+    def forward(self, tokens):
+        x = self.table(tokens)
+        mixed = nn.functional.scaled_dot_product_attention(
+            self.query(x), self.key(x), self.value(x)
+        )
+        return self.head(self.norm(x + mixed).mean(1))
+
+
+class InPlace(nn.Module):
+    """Activations that overwrite what layers returned, the first layer's included."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(2, 4, 3), nn.ReLU(inplace=True), nn.Conv2d(4, 4, 3), nn.ReLU(inplace=True)
+        )
+        self.head = nn.Linear(4, CLASSES)
+
+    def forward(self, x):
+        return self.head(self.body(x).mean((2, 3)))
+
+
+class Unused(nn.Module):
+    """A parameter that the loss does not depend on."""
+
+    def __init__(self):
+        super().__init__()
+        self.used, self.unused = nn.Linear(6, CLASSES), nn.Linear(6, CLASSES)
+        self.norm = nn.LayerNorm(6)
+
+    def forward(self, x):
+        return self.used(x)
+
+
+def conv(*layers):
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
+
+
+def frozen_batch_norm():
+    model = conv(nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), nn.Conv2d(4, CLASSES, 1))
+    model[1].running_mean.normal_()
+    model[1].running_var.uniform_(0.5, 2)
+    return model.eval()
+
+
+def images(count):
+    return torch.randn(count, 2, 8, 8, dtype=torch.float64)
+
+
+def rows(count):
+    return torch.randn(count, 6, dtype=torch.float64)
+
+
+def tokens(count):
+    return torch.randint(0, 7, (count, 5))
+
+
+def standardised():
+    model = conv(
+        StandardisedConv2d(2, 16, 3, padding=1),
+        nn.GroupNorm(4, 16),
+        nn.ReLU(),
+        StandardisedConv2d(16, 24, 3, 2, 1, gain=False, bias=False),
+        nn.AvgPool2d(2),
+        StandardisedConv2d(24, CLASSES, 2),
+    )
+    model[0].gain.data.uniform_(-2, 2)
+    model[-3].weight.data[0] *= 1e-4  # at the floor
+    return model
+
+
+LAYERS = {
+    "linear": (lambda: nn.Linear(6, CLASSES), rows),
+    "linear without bias": (lambda: nn.Linear(6, CLASSES, bias=False), rows),
+    "layer norm": (lambda: nn.Sequential(nn.LayerNorm(6), nn.Linear(6, CLASSES)), rows),
+    "convolution": (lambda: conv(nn.Conv2d(2, CLASSES, 3, padding=1)), images),
+    "odd convolution": (
+        lambda: conv(nn.Conv2d(2, CLASSES, (3, 2), (2, 1), (1, 2), (1, 2), bias=False)),
+        images,
+    ),
+    "group norm": (
+        lambda: conv(nn.Conv2d(2, 4, 3), nn.GroupNorm(2, 4), nn.ReLU(), nn.Conv2d(4, CLASSES, 5)),
+        images,
+    ),
+    "standardised": (standardised, images),
+    "frozen batch norm": (frozen_batch_norm, images),
+    "attention": (Attention, tokens),
+    "padded embedding": (lambda: Attention(padding_idx=2), tokens),
+    "shared layer": (Shared, rows),
+    "tied parameter": (Tied, rows),
+    "in place": (InPlace, images),
+    "unused": (Unused, rows),
+    "mlp": (lambda: MLP(6, (20, 20), CLASSES), rows),
+    "conv net": (lambda: ConvNet(CLASSES, channels=2, width=16, image_size=8), images),
+    "wide resnet": (lambda: WideResNet(10, 1, CLASSES, channels=2), images),
+    "affine wide resnet": (
+        lambda: WideResNet(10, 1, CLASSES, channels=2, conv_affine=True),
+        images,
+    ),
+    "resnet9": (lambda: ResNet9(CLASSES, channels=2, width=16), images),
+}
+
+
+def batch(make_inputs, num_views=1, seed=0):
+    torch.manual_seed(seed)
+    labels = torch.randint(0, CLASSES, (UNITS,))
+    views = Examples(make_inputs(UNITS * num_views), labels.repeat_interleave(num_views))
+    units = Units({"labels": labels}, torch.arange(UNITS + 1))
+    return units, views
+
+
+def objective(name, num_views=1, freeze=0, perturbations=1, scale=False, origin=False):
+    make_model, make_inputs = LAYERS[name]
+    torch.manual_seed(1)
+    model = make_model().double()
+    for parameter in list(model.parameters())[:freeze]:
+        parameter.requires_grad_(False)
+    units, views = batch(make_inputs, num_views)
+    weights = copied(trainable(model))
+
+    def near():
+        return {key: value + 0.1 * torch.randn_like(value) for key, value in weights.items()}
+
+    return units, Objective(
+        model=model,
+        loss=cross_entropy,
+        views=lambda _: views,
+        num_views=num_views,
+        weights=tuple(near() for _ in range(perturbations)) if perturbations > 1 else (weights,),
+        scale={k: torch.rand_like(v) + 0.5 for k, v in weights.items()} if scale else None,
+        origin={k: 0.1 * torch.randn_like(v) for k, v in weights.items()} if origin else None,
+    )
+
+
+def reference(objective):
+    """s ⊙ (1/K) Σ_k ∇ℓ(w + v_k; view_k) − o, one view at a time."""
+    views, num_views = objective.views(None), objective.num_views
+    group = num_views // len(objective.weights)
+    vectors = []
+    for unit in range(UNITS):
+        total = {key: torch.zeros_like(value) for key, value in objective.weights[0].items()}
+        for view in range(num_views):
+            row = slice(unit * num_views + view, unit * num_views + view + 1)
+            values = {**objective.weights[view // group]}
+            leaves = {key: value.clone().requires_grad_() for key, value in values.items()}
+            outputs = torch.func.functional_call(objective.model, leaves, (views.inputs[row],))
+            loss = cross_entropy(outputs, views.targets[row]).sum()
+            found = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
+            for key, gradient in zip(leaves, found, strict=True):
+                total[key] += 0 if gradient is None else gradient / num_views
+        for key in total:
+            if objective.scale is not None:
+                total[key] = total[key] * objective.scale[key]
+            if objective.origin is not None:
+                total[key] = total[key] - objective.origin[key]
+        vectors.append(torch.cat([value.flatten() for value in total.values()]))
+    return torch.stack(vectors)
+
+
+ENGINES = {
+    "loop": LoopSum,
+    "batched": lambda objective: TapeSum(objective, ghost=False),
+    "ghost": lambda objective: TapeSum(objective, ghost=True),
+}
+
+
+def check(engine, units, objective):
+    expected = reference(objective)
+    summand = ENGINES[engine](objective)
+    torch.testing.assert_close(summand.norms(units), expected.norm(dim=1), rtol=1e-9, atol=1e-9)
+    weights = torch.rand(UNITS, dtype=torch.float64)
+    found = summand.weighted_sum(units, weights)
+    assert list(found) == list(objective.weights[0])
+    assert {k: v.shape for k, v in found.items()} == {
+        k: v.shape for k, v in summand.zeros().items()
+    }
+    flat = torch.cat([block.flatten() for block in found.values()])
+    torch.testing.assert_close(flat, weights @ expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("freeze", [0, 1], ids=["trainable", "first frozen"])
+@pytest.mark.parametrize("num_views", [1, 4])
+@pytest.mark.parametrize("name", LAYERS)
+def test_engines_agree_with_a_naive_reference(name, num_views, freeze, engine):
+    make_model, _ = LAYERS[name]
+    if freeze and len(list(make_model().parameters())) == 1:
+        freeze = 0
+    check(engine, *objective(name, num_views, freeze))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("perturbations", [1, 2, 4])
+@pytest.mark.parametrize(("scale", "origin"), [(True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("name", ["standardised", "attention", "tied parameter", "mlp"])
+def test_scales_origins_and_perturbations(name, scale, origin, perturbations, engine):
+    check(engine, *objective(name, 4, 0, perturbations, scale, origin))

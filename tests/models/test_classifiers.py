@@ -83,7 +83,7 @@ def test_a_step_on_a_batch_lowers_its_loss(make):
 
 
 def test_conv_net_sizes():
-    """At width 128 on 32×32 images, 320,010 parameters as in dataset distillation."""
+    """Three poolings leave 4×4 maps of 32×32 images and 3×3 of 28×28."""
     assert size(ConvNet(10)) == 320_010
     assert ConvNet(10, 1, image_size=28).classifier.in_features == 128 * 3 * 3
 
@@ -91,7 +91,8 @@ def test_conv_net_sizes():
 def test_resnet9_sizes():
     """6.62M with 100 classes.
 
-    Table 6 of Improving Private Training via In-Distribution Public Data Synthesis and Generalization.
+    Table 6 of Improving Private Training via In-Distribution Public Data Synthesis and
+    Generalization.
     """
     assert f"{size(ResNet9(100)) / 1e6:.2f}M" == "6.62M"
     assert size(ResNet9(10)) == 6_574_410

@@ -22,7 +22,8 @@ def count(network, kind):
 def test_published_sizes(depth, parameters, printed):
     """2.74M and 8.94M, cut off rather than rounded.
 
-    Table 5 of Improving Private Training via In-Distribution Public Data Synthesis and Generalization.
+    Table 5 of Improving Private Training via In-Distribution Public Data Synthesis and
+    Generalization.
     """
     with torch.device("meta"):
         networks = [WideResNet(depth, 4, 10, norm=norm) for norm in ("group", "batch")]

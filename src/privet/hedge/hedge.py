@@ -165,7 +165,12 @@ class Hedge:
             number = self.__randomness.next_unused(stream, number)
             return self.__step(summand, mechanism, stream, number, size), number
 
-        return Steps(step, mechanism, int(first), self.__reservation)
+        def remaining(number: int) -> int:
+            again = max(0, self.__reservation.spent(mechanism.event) - number)
+            left = self.__reservation.remaining(mechanism.event)
+            return left + again if self.__randomness.seeded else left
+
+        return Steps(step, remaining, mechanism, int(first))
 
     def outside_guarantee(self, name: str, function: Callable[[Units], Value]) -> NotPrivate[Value]:
         """Look at all rows without protection: written into the ledger before it happens.
@@ -182,14 +187,18 @@ class Hedge:
     def __step(
         self, summand: Summand, mechanism: PoissonSum, stream: int, number: int, size: int
     ) -> NoisySum:
-        self.__reservation.require(mechanism.event)
+        # A seeded run (not private) draws the same noise again: the same result, paid once.
+        again = self.__randomness.seeded and number < self.__reservation.spent(mechanism.event)
+        if not again:
+            self.__reservation.require(mechanism.event)
         rate, everyone = mechanism.sampling_rate, self.__rows.num_units
         sample = self.__randomness.sample(stream, number, everyone, rate)
         batches: list[Index] = [
             sample[start : start + size] for start in range(0, len(sample), size)
         ]
         total = clipped_sum(self.__read(batches), summand, mechanism.clip_norm)
-        self.__reservation.spend(mechanism.event)
+        if not again:
+            self.__reservation.spend(mechanism.event)
         return self.__noised(total, summand, mechanism, stream, number)
 
     def __noised(
@@ -233,19 +242,19 @@ class Steps:
     def __init__(
         self,
         step: Callable[[Summand, int], tuple[NoisySum, int]],
+        remaining: Callable[[int], int],
         mechanism: PoissonSum,
         first: int,
-        reservation: Reservation,
     ) -> None:
         self._step = step
-        self._reservation = reservation
+        self._remaining = remaining
         self.mechanism = mechanism
         self.number = first
 
     @property
     def remaining(self) -> int:
         """Steps that the plan still pays for. One that is run again is paid again."""
-        return self._reservation.remaining(self.mechanism.event)
+        return self._remaining(self.number)
 
     def step(self, summand: Summand) -> NoisySum:
         """The next clipped and noised sum.

@@ -10,6 +10,7 @@ rows and weights that are already private.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -111,6 +112,8 @@ class Equation:
     def __post_init__(self) -> None:
         if self.method.needs_public and self.public is None:
             raise ConfigError("This method needs public data: give some, or choose other slots.")
+        if not 0 < self.divisor < math.inf:
+            raise ConfigError(f"The expected batch size must be above 0, not {self.divisor:g}.")
         if self.public_batch < 1:
             raise ConfigError(f"The public batch must be at least 1, not {self.public_batch}.")
 
@@ -204,7 +207,9 @@ class Equation:
             )
             if len(inputs)
         )
-        return clipped_sum(batches, summand, clip)
+        exact = clipped_sum(batches, summand, clip)
+        # In the precision of what they are added to, so that weights keep theirs.
+        return combined(lambda block, zero: block.to(zero.dtype), exact, summand.zeros())
 
 
 def units_of(rows: PublicRows) -> Units:

@@ -1,4 +1,4 @@
-"""Randomness of a run outside the hedge, keyed by purpose and step, so that a resumed run goes on."""
+"""Randomness of a run outside the hedge, keyed by purpose and step: a resumed run goes on."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from enum import IntEnum
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+
+_WORDS = 624  # of 32 bits: the state of a Mersenne twister
+_HEADER = 24  # bytes before them in what torch calls its generator's state
 
 
 class Purpose(IntEnum):
@@ -44,5 +48,14 @@ class Keys:
     def generator(self, purpose: Purpose, step: int = 0) -> torch.Generator:
         """The same draws for the same purpose and step."""
         seed = self.view_seed if purpose is Purpose.VIEWS else self.seed
-        state = np.random.SeedSequence([seed or 0, purpose, step]).generate_state(1, np.uint64)
-        return torch.Generator().manual_seed(int(state[0]) >> 1)
+        words = np.random.SeedSequence([seed or 0, purpose, step]).generate_state(_WORDS)
+        return _seeded(words.astype(np.uint64))
+
+
+def _seeded(words: NDArray[np.uint64]) -> torch.Generator:
+    """With all of its state set: `manual_seed` uses 32 bits, which can be tried one by one."""
+    generator = torch.Generator().manual_seed(0)
+    state = generator.get_state()
+    state.numpy()[_HEADER : _HEADER + 8 * _WORDS] = words.view(np.uint8)
+    generator.set_state(state)
+    return generator

@@ -18,11 +18,9 @@ from torch import Tensor, nn
 from privet.learn.calls import Call
 from privet.learn.gradients import Blocks, PerUnitGradients
 from privet.learn.layers import Rule, guarded
-from privet.learn.positions import Positions, positions_of
+from privet.learn.positions import TILE_BYTES, Positions, positions_of
 from privet.learn.standardisation import Standardisation
 from privet.models import StandardisedConv2d
-
-_TILE_BYTES = 8 << 20  # of inputs at a time, so that they stay in the cache
 
 
 @final
@@ -45,10 +43,10 @@ class MatrixRule(Rule[nn.Linear | nn.Conv2d]):
         seen = [positions_of(self.layer, call, self.num_views) for call in calls]
         total = self.layer.weight.new_zeros(num_units, *self._shape)
         gains = total.new_zeros(num_units, self._shape[0])
-        for units in _tiles(seen, num_units, self._shape[1]):
+        for units in _tiles(seen, num_units):
             tile = total[units]
             for positions in seen:
-                for inputs, errors in positions.by_view(units):
+                for inputs, errors in positions.pieces(units):
                     tile.baddbmm_(errors, inputs)
             if standard is not None:
                 gains[units] = standard.pull_back_(tile)
@@ -68,7 +66,7 @@ class MatrixRule(Rule[nn.Linear | nn.Conv2d]):
             return None
         num_units = len(calls[0].inputs) // self.num_views
         total = calls[0].inputs.new_zeros(num_units, dtype=torch.float64)
-        for units in _tiles(seen, num_units, columns):
+        for units in _tiles(seen, num_units):
             total[units] = self._of_pairs(seen, units, standard)
         for row in self._biases(calls, num_units).values():
             total += row.square().sum(1, dtype=torch.float64)
@@ -101,7 +99,7 @@ class MatrixRule(Rule[nn.Linear | nn.Conv2d]):
     def _of_pairs(
         self, seen: Sequence[Positions], units: slice, standard: Standardisation | None
     ) -> Tensor:
-        pieces = [piece for positions in seen for piece in positions.by_view(units)]
+        pieces = [piece for positions in seen for piece in positions.pieces(units)]
         inputs = torch.cat([piece[0] for piece in pieces], 1)
         errors = torch.cat([piece[1] for piece in pieces], 2)
         weighted = errors if standard is None else errors * standard.stretch[:, None]
@@ -131,8 +129,8 @@ class MatrixRule(Rule[nn.Linear | nn.Conv2d]):
         return None
 
 
-def _tiles(seen: Sequence[Positions], num_units: int, width: int) -> list[slice]:
+def _tiles(seen: Sequence[Positions], num_units: int) -> list[slice]:
     """Runs of units whose inputs fit the cache together."""
-    bytes_per_unit = max([each.per_view * each.itemsize * width for each in seen], default=1)
-    size = max(1, _TILE_BYTES // max(1, bytes_per_unit))
+    largest = max([each.bytes_per_unit for each in seen], default=TILE_BYTES)
+    size = max(1, TILE_BYTES // max(1, largest))
     return [slice(start, min(start + size, num_units)) for start in range(0, num_units, size)]

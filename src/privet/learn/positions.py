@@ -13,15 +13,16 @@ from torch.nn.grad import conv2d_weight
 
 from privet.learn.calls import Call
 
+TILE_BYTES = 8 << 20  # of inputs at a time, so that they stay in the cache
+
 
 class Positions(Protocol):
     """Inputs a_t and errors e_t, by unit and view."""
 
-    per_view: int
     per_unit: int
-    itemsize: int
+    bytes_per_unit: int
 
-    def by_view(self, units: slice) -> Iterator[tuple[Tensor, Tensor]]:
+    def pieces(self, units: slice) -> Iterator[tuple[Tensor, Tensor]]:
         """Inputs (units, positions, d) and errors (units, o, positions), some views at a time."""
 
     def outputs(self, units: slice) -> Tensor:
@@ -51,11 +52,10 @@ class _Inputs:
         num_units = len(call.inputs) // num_views
         self._inputs = call.inputs.reshape(num_units, -1, width)
         self._errors = call.gradient.reshape(num_units, -1, out)
-        # All views at once: they are adjacent, and rarely large.
-        self.per_view = self.per_unit = self._inputs.shape[1]
-        self.itemsize = call.inputs.element_size()
+        self.per_unit = self._inputs.shape[1]
+        self.bytes_per_unit = self.per_unit * width * call.inputs.element_size()
 
-    def by_view(self, units: slice) -> Iterator[tuple[Tensor, Tensor]]:
+    def pieces(self, units: slice) -> Iterator[tuple[Tensor, Tensor]]:
         yield self._inputs[units], self._errors[units].transpose(1, 2)
 
     def outputs(self, units: slice) -> Tensor:
@@ -80,20 +80,23 @@ class _Patches:
         assert call.gradient is not None
         self._layer, self._call = layer, call
         self._errors = torch.unflatten(call.gradient.flatten(2), 0, (-1, num_views))
-        self.per_view = self._errors.shape[-1]
-        self.per_unit = self.per_view * num_views
-        self.itemsize = call.inputs.element_size()
+        positions, width = self._errors.shape[-1], layer.weight[0].numel()
+        bytes_per_view = positions * width * call.inputs.element_size()
+        self._views_at_once = max(1, min(num_views, TILE_BYTES // bytes_per_view))
+        self.per_unit = positions * num_views
+        self.bytes_per_unit = bytes_per_view * self._views_at_once
 
-    def by_view(self, units: slice) -> Iterator[tuple[Tensor, Tensor]]:
+    def pieces(self, units: slice) -> Iterator[tuple[Tensor, Tensor]]:
         errors, patches = self._errors[units], self._patches[units]
-        for view in range(errors.shape[1]):
-            yield patches[:, view].flatten(3).flatten(1, 2), errors[:, view]
+        for first in range(0, errors.shape[1], self._views_at_once):
+            views = slice(first, first + self._views_at_once)
+            yield patches[:, views].flatten(4).flatten(1, 3), _positions_last(errors[:, views])
 
     def outputs(self, units: slice) -> Tensor:
         found = torch.unflatten(self._call.outputs.flatten(2), 0, self._errors.shape[:2])
         if self._layer.bias is not None:
             found = found - self._layer.bias.detach()[:, None]
-        return found[units].transpose(1, 2).flatten(2)
+        return _positions_last(found[units])
 
     def summed_errors(self) -> Tensor:
         return self._errors.sum((1, 3))
@@ -102,7 +105,7 @@ class _Patches:
         gradient, layer = self._call.gradient, self._layer
         assert gradient is not None
         per_row = weights.repeat_interleave(self._errors.shape[1])
-        total: Tensor = conv2d_weight(
+        total: Tensor = conv2d_weight(  # type: ignore[no-untyped-call]
             self._call.inputs,
             list(layer.weight.shape),
             gradient * per_row[:, None, None, None],
@@ -127,3 +130,8 @@ class _Patches:
             (row, y * down, x * right, y * dy, x * dx, channel),
         )
         return torch.unflatten(patches, 0, self._errors.shape[:2])
+
+
+def _positions_last(errors: Tensor) -> Tensor:
+    """(units, views, o, positions) as (units, o, views · positions)."""
+    return errors[:, 0] if errors.shape[1] == 1 else errors.transpose(1, 2).flatten(2)

@@ -25,6 +25,12 @@ from privet.models import StandardisedConv2d
 
 AnyRule = Rule[Any]
 
+_PARAMETERS: dict[type[AnyRule], set[str]] = {
+    MatrixRule: {"weight", "bias", "gain"},
+    NormRule: {"weight", "bias"},
+    EmbeddingRule: {"weight"},
+}
+
 
 @dataclass(frozen=True)
 class _Noted:
@@ -140,7 +146,7 @@ def rules_for(model: nn.Module, num_views: int) -> list[AnyRule]:
 
 def _rule(path: str, layer: nn.Module, names: dict[str, str], num_views: int) -> AnyRule:
     rule = _rule_kind(layer)
-    if rule is None:
+    if rule is None or not set(names) <= _PARAMETERS[rule]:
         raise Unsupported(f"no rule for {type(layer).__name__} {path or 'at the top'!r}")
     return rule(layer, names, num_views)
 

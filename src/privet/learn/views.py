@@ -151,10 +151,12 @@ class Mixed:
     def _with_public(
         self, own: Tensor, labels: Tensor, around: Surroundings
     ) -> tuple[Tensor, Tensor]:
-        if around.public is None:
+        if around.public is None or not len(around.public):
             raise ConfigError("Mixing with public images needs public images: give --public.")
         count = len(own) * self.num_diff
-        rows = around.public.sample(count, around.generator).to(own.device)
+        # With replacement: what one row draws must not depend on how many others there are.
+        drawn = torch.randint(len(around.public), (count,), generator=around.generator)
+        rows = around.public.select(drawn).to(own.device)
         others = self.augment(_numbers(rows.inputs), 1, around.generator)
         theirs = F.one_hot(rows.targets, around.num_classes).to(own.dtype)
         weight = beta(self.alpha, (len(own), self.num_diff), around.generator).to(own.device)

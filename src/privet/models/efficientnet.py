@@ -38,7 +38,7 @@ def efficientnet_lite(version: int = 0, image_size: int = 112) -> Encoder:
 
 
 class _PooledFeatures(nn.Module):
-    """From images in [-1, 1] to features; three times as fast on a CPU as the package's network."""
+    """From images in [-1, 1] to features, by the package's network rearranged for speed."""
 
     def __init__(self, network: Any) -> None:
         super().__init__()

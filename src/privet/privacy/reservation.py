@@ -97,6 +97,12 @@ class Reservation:
             return 0
         return record.plan.events[index].count - record.spent[index]
 
+    def spent(self, event: Event) -> int:
+        """How many of a planned event are spent."""
+        record = self.record
+        index = None if record.plan is None else record.plan.index(event)
+        return 0 if index is None else record.spent[index]
+
     def open_door(self, name: str) -> None:
         """Write down that rows are looked at outside the guarantee, before they are."""
         self._note(lambda record: replace(record, outside=(*record.outside, name)))

@@ -1,0 +1,84 @@
+"""A run's progress on disk: one safetensors file, written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from privet.errors import DataError
+from privet.learn.equation import State
+from privet.learn.gradients import Blocks
+from privet.learn.training import Progress
+
+_SCHEMA = "privet.checkpoint/1"
+
+
+def save(path: Path, progress: Progress) -> None:
+    """Replace what was there, durably."""
+    draft = path.with_name(path.name + ".part")
+    tensors = {name: block.contiguous() for name, block in _flat(progress)}
+    save_file(tensors, draft, {"schema": _SCHEMA, "step": str(progress.step)})
+    with draft.open("rb") as written:
+        os.fsync(written.fileno())
+    draft.replace(path)
+
+
+def load(path: Path) -> Progress:
+    """What `save` wrote."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError) as error:
+        raise DataError(f"{path} cannot be read ({error}): start again without --resume.") from None
+    if metadata.get("schema") != _SCHEMA:
+        raise DataError(f"{path} is not a checkpoint of this version of Privet.")
+    return _progress(tensors, int(metadata["step"]))
+
+
+def _flat(progress: Progress) -> Iterator[tuple[str, Tensor]]:
+    """Names like `update/momentum/layer.weight`; tensors may be shared, so ring entries are own."""
+    state = progress.state
+    parts = {
+        "weights": state.weights,
+        "average": progress.average,
+        "scale": state.scale,
+        "origin": state.origin,
+        **{f"update/{name}": blocks for name, blocks in state.update.items()},
+        **{f"ring/{place:06d}": blocks for place, blocks in enumerate(progress.ring)},
+    }
+    for part, blocks in parts.items():
+        for name, block in blocks.items():
+            yield f"{part}/{name}", block.clone()
+
+
+def _progress(tensors: dict[str, Tensor], step: int) -> Progress:
+    parts: dict[str, Blocks] = {}
+    for name, tensor in tensors.items():
+        part, _, rest = name.partition("/")
+        if part in ("update", "ring"):
+            key, _, rest = rest.partition("/")
+            part = f"{part}/{key}"
+        parts.setdefault(part, {})[rest] = tensor
+    state = State(
+        weights=parts["weights"],
+        step=step,
+        scale=parts.get("scale", {}),
+        origin=parts.get("origin", {}),
+        update=_under("update/", parts),
+    )
+    ring = tuple(blocks for _, blocks in sorted(_under("ring/", parts).items()))
+    return Progress(state=state, average=parts["average"], ring=ring)
+
+
+def _under(prefix: str, parts: dict[str, Blocks]) -> dict[str, Blocks]:
+    return {
+        name.removeprefix(prefix): blocks
+        for name, blocks in parts.items()
+        if name.startswith(prefix)
+    }

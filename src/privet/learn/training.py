@@ -1,0 +1,104 @@
+"""The loop around equation 1: paces, averages of weights, a ring of the last ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import torch
+
+from privet.errors import ConfigError
+from privet.hedge import Steps
+from privet.learn.equation import Equation, State
+from privet.learn.gradients import Blocks, copied
+from privet.learn.updates import Pace
+from privet.optim import ExponentialAverage, Schedule
+
+
+@dataclass(frozen=True, kw_only=True)
+class Course:
+    """How a run goes through its steps.
+
+    Args:
+        steps: all of them.
+        learning_rate: at its highest.
+        schedule: the learning rate's factor over the run.
+        average: the moving average of weights.
+        keep_last: how many of the last weights are kept for ensembles; 0 for none.
+    """
+
+    steps: int
+    learning_rate: float
+    schedule: Schedule = field(default_factory=Schedule)
+    average: ExponentialAverage = field(default_factory=ExponentialAverage)
+    keep_last: int = 0
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise ConfigError(f"A run needs at least one step, not {self.steps}.")
+        if not 0 < self.learning_rate < math.inf:
+            raise ConfigError(f"The learning rate must be above 0, not {self.learning_rate:g}.")
+        if self.keep_last < 0:
+            raise ConfigError(f"The number of weights to keep is 0 or more, not {self.keep_last}.")
+
+    def pace(self, step: int) -> Pace:
+        """How far a step goes."""
+        factor = self.schedule(step, self.steps)
+        return Pace(learning_rate=self.learning_rate * factor, step=step, total=self.steps)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """Everything a run needs to go on: all of it private already."""
+
+    state: State
+    average: Blocks
+    ring: tuple[Blocks, ...] = ()
+
+    @classmethod
+    def start(cls, weights: Blocks) -> Progress:
+        """Before the first step."""
+        return cls(state=State(weights=copied(weights)), average=copied(weights))
+
+    @property
+    def step(self) -> int:
+        """How many steps are done."""
+        return self.state.step
+
+
+OnStep = Callable[[Progress], None]
+
+
+def train(
+    equation: Equation,
+    steps: Steps,
+    course: Course,
+    progress: Progress,
+    on_step: OnStep | None = None,
+) -> Progress:
+    """All steps that are left, or that the reservation still pays for.
+
+    A run that was killed may have paid for steps whose results were lost. It ends earlier then.
+    """
+    while progress.step < course.steps and steps.remaining > 0:
+        progress = _one_step(equation, steps, course, progress)
+        if on_step is not None:
+            on_step(progress)
+    return progress
+
+
+def _one_step(equation: Equation, steps: Steps, course: Course, progress: Progress) -> Progress:
+    number = progress.step
+    state = equation.step(progress.state, steps, course.pace(number))
+    if not all(bool(torch.isfinite(block.sum())) for block in state.weights.values()):
+        raise ConfigError(
+            f"The weights are not finite after step {number + 1}: lower the learning rate from "
+            f"{course.learning_rate:g}."
+        )
+    average = copied(progress.average)
+    course.average.update(average, state.weights, number)
+    ring = progress.ring
+    if course.keep_last:
+        ring = (*ring, state.weights)[-course.keep_last :]
+    return replace(progress, state=state, average=average, ring=ring)

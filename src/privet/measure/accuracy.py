@@ -1,0 +1,63 @@
+"""How often a classifier is right, over all and by class: privacy costs small classes most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from privet.errors import DataError
+
+_BATCH = 500
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accuracy:
+    """Shares of right answers; a class without examples has none.
+
+    Args:
+        overall: over all examples.
+        by_class: for each class.
+        count: how many examples it was measured on.
+    """
+
+    overall: float
+    by_class: tuple[float | None, ...]
+    count: int
+
+    @property
+    def worst_class(self) -> float:
+        """The class that is recognised least."""
+        return min(share for share in self.by_class if share is not None)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return {
+            "accuracy": self.overall,
+            "worst_class": self.worst_class,
+            "by_class": list(self.by_class),
+            "count": self.count,
+        }
+
+
+def accuracy(predicted: Tensor, targets: Tensor, num_classes: int) -> Accuracy:
+    """Of class numbers."""
+    if len(targets) == 0:
+        raise DataError("There are no examples to measure accuracy on: give some.")
+    right = predicted == targets
+    shares = []
+    for number in range(num_classes):
+        own = right[targets == number]
+        shares.append(float(own.float().mean()) if len(own) else None)
+    return Accuracy(overall=float(right.float().mean()), by_class=tuple(shares), count=len(targets))
+
+
+def predictions(logits_of: Callable[[Tensor], Tensor], inputs: Tensor) -> Tensor:
+    """The most likely class of every input, in batches."""
+    with torch.no_grad():
+        return torch.cat(
+            [logits_of(batch).argmax(1).cpu() for batch in torch.split(inputs, _BATCH)]
+        )

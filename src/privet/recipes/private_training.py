@@ -1,0 +1,354 @@
+"""From a hedge, a model and public rows to a private model: every method of equation 1.
+
+The published systems are settings of it: see `recipes.methods`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import torch
+from torch import nn
+
+from privet.augment import to_float
+from privet.errors import ConfigError
+from privet.hedge import Hedge, PoissonSum, Units, released_size, size_mechanism
+from privet.learn.checks import check_model
+from privet.learn.engine import Engine, EngineName, EnginePlan, plan_engine, with_physical_batch
+from privet.learn.equation import Equation, Method, random_rows, units_of
+from privet.learn.gradients import Blocks, combined, copied, trainable
+from privet.learn.keys import Keys, Purpose
+from privet.learn.objective import Examples, cross_entropy
+from privet.learn.origins import NoOrigin
+from privet.learn.training import Course, OnStep, Progress, train
+from privet.optim import ExponentialAverage, Schedule
+from privet.privacy import (
+    PLD,
+    Budget,
+    Certificate,
+    Plan,
+    PoissonSteps,
+    Relation,
+    certify,
+    noise_multiplier,
+)
+from privet.public import PublicRows, WarmUp, final_linear, warm_up, warm_up_body
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """Everything that is decided before a private row is read.
+
+    Args:
+        method: the slots of equation 1.
+        sampling_rate: with which probability each row joins a step.
+        epochs: passes over the private rows on average; steps = epochs / rate.
+        clip_norm: C.
+        learning_rate: at its highest.
+        schedule: of the learning rate.
+        ema_decay: of the moving average of weights, which is what is kept.
+        keep_last: how many of the last weights are kept for ensembles.
+        public_batch: rows in each public gradient.
+        warm_up: training on public rows beforehand, if any.
+        extended: the share of public rows that join private batches.
+        engine: how gradients are taken; chosen by a short timing if not given.
+        seed: of everything that is public.
+    """
+
+    method: Method
+    sampling_rate: float
+    epochs: float
+    clip_norm: float = 1.0
+    learning_rate: float = 1.0
+    schedule: Schedule = field(default_factory=Schedule)
+    ema_decay: float = 0.9999
+    keep_last: int = 0
+    public_batch: int = 64
+    warm_up: WarmUp | None = None
+    extended: float = 0.0
+    engine: EngineName | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.sampling_rate <= 1:
+            raise ConfigError(f"The sampling rate must lie in (0, 1], not {self.sampling_rate:g}.")
+        if not 0 < self.epochs < math.inf:
+            raise ConfigError(f"The number of epochs must be above 0, not {self.epochs:g}.")
+        if not 0 <= self.extended <= 1:
+            raise ConfigError(
+                f"The share of public rows that join must lie in [0, 1], not {self.extended:g}."
+            )
+        _ = self.course
+
+    @property
+    def steps(self) -> int:
+        """How many steps there are."""
+        return max(1, round(self.epochs / self.sampling_rate))
+
+    @property
+    def course(self) -> Course:
+        """How a run goes through its steps."""
+        return Course(
+            steps=self.steps,
+            learning_rate=self.learning_rate,
+            schedule=self.schedule,
+            average=ExponentialAverage(decay=self.ema_decay),
+            keep_last=self.keep_last,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainedModel:
+    """A private model, and what it cost."""
+
+    model: nn.Module
+    progress: Progress
+    certificate: Certificate
+    engine: EnginePlan
+
+    @property
+    def average(self) -> Blocks:
+        """The averaged weights, which the model carries."""
+        return self.progress.average
+
+
+@dataclass(frozen=True, kw_only=True)
+class Material:
+    """What a run works on besides private rows: shapes are public, and so are these rows.
+
+    Args:
+        input_shape: of one input, as it lies behind the hedge.
+        num_classes: of the private rows.
+        public: rows of the same inputs.
+        public_classes: how many classes the public rows have, if other ones.
+        pixels: whether inputs are bytes.
+    """
+
+    input_shape: tuple[int, ...]
+    num_classes: int
+    public: PublicRows | None = None
+    public_classes: int | None = None
+    pixels: bool = True
+
+    @property
+    def same_classes(self) -> PublicRows | None:
+        """Public rows that can be learned from directly."""
+        return self.public if self.public_classes is None else None
+
+
+def noise_for(
+    config: TrainingConfig, budget: Budget, relation: Relation, *, declared: bool
+) -> tuple[PoissonSum, Plan]:
+    """The least noise for a budget, and the plan: steps, and a count if no size is declared."""
+    count = () if declared else (size_mechanism(budget, relation).event,)
+
+    def plan_at(sigma: float) -> Plan:
+        steps = PoissonSteps(
+            sampling_rate=config.sampling_rate, noise_multiplier=sigma, steps=config.steps
+        )
+        return Plan((*count, steps))
+
+    sigma = noise_multiplier(plan_at, budget, relation, PLD())
+    mechanism = PoissonSum(
+        clip_norm=config.clip_norm, noise_multiplier=sigma, sampling_rate=config.sampling_rate
+    )
+    return mechanism, plan_at(sigma)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    """Where a run starts, or goes on from. Nothing in it is private.
+
+    Args:
+        mechanism: clip, noise and sampling.
+        divisor: b, the expected number of rows in a step.
+        engine: how gradients are taken, and why.
+        progress: weights and what belongs to them.
+    """
+
+    mechanism: PoissonSum
+    divisor: float
+    engine: EnginePlan
+    progress: Progress
+
+
+def private_training(
+    hedge: Hedge,
+    model: nn.Module,
+    config: TrainingConfig,
+    material: Material,
+    *,
+    on_step: OnStep | None = None,
+) -> TrainedModel:
+    """Spend the whole reservation on training.
+
+    Args:
+        hedge: inputs and labels, with an ε reserved.
+        model: trained in place; it ends with the averaged weights.
+        config: every setting.
+        material: shapes and public rows.
+        on_step: told of every step when it is done.
+    """
+    keys = Keys(config.seed)
+    start = launch(hedge, model, config, material, keys=keys)
+    return fly(hedge, model, config, material, start, keys=keys, on_step=on_step)
+
+
+def launch(
+    hedge: Hedge, model: nn.Module, config: TrainingConfig, material: Material, *, keys: Keys
+) -> Launch:
+    """Check, warm up, choose an engine; only then fix the plan and, if need be, release a count."""
+    check(model, config, material, keys)
+    if config.warm_up is not None:
+        _warm_up(model, config.warm_up, material, keys)
+    engine = _engine_for(model, config, material, keys)
+    reservation = hedge.reservation
+    budget = Budget(epsilon=reservation.record.epsilon, delta=reservation.ledger.budget.delta)
+    declared = reservation.record.declared_size is not None
+    mechanism, plan = noise_for(config, budget, reservation.ledger.relation, declared=declared)
+    reservation.fix(plan)
+    size = hedge.size
+    if not declared:
+        size = released_size(hedge, size_mechanism(budget, reservation.ledger.relation))
+    return Launch(
+        mechanism=mechanism,
+        divisor=expected_rows(config, material, size),
+        engine=engine,
+        progress=Progress.start(dict(trainable(model))),
+    )
+
+
+def fly(
+    hedge: Hedge,
+    model: nn.Module,
+    config: TrainingConfig,
+    material: Material,
+    start: Launch,
+    *,
+    keys: Keys,
+    on_step: OnStep | None = None,
+) -> TrainedModel:
+    """All steps from where the run is; the model ends with the averaged weights."""
+    equation = _equation(model, config, material, keys, start.divisor, start.engine.engine)
+    steps = hedge.steps(
+        start.mechanism,
+        first=start.progress.step,
+        physical_batch=start.engine.engine.physical_batch,
+    )
+    progress = train(equation, steps, config.course, start.progress, on_step)
+    with torch.no_grad():
+        for name, parameter in trainable(model).items():
+            parameter.copy_(progress.average[name])
+    certificate = certify(hedge.reservation, public=_treated_as_public(config, material))
+    return TrainedModel(
+        model=model, progress=progress, certificate=certificate, engine=start.engine
+    )
+
+
+def check(model: nn.Module, config: TrainingConfig, material: Material, keys: Keys) -> None:
+    """Refuse what cannot work, before anything is spent."""
+    if config.method.needs_public and material.same_classes is None:
+        raise ConfigError(
+            "This method uses public rows of the private classes in every step: give such public "
+            "data, or choose other slots."
+        )
+    if config.extended and material.same_classes is None:
+        raise ConfigError("Only public rows of the private classes can join them: give some.")
+    if config.warm_up is not None and material.public is None:
+        raise ConfigError("A warm-up needs public data: give some, or choose no warm-up.")
+    trial = random_rows(material.input_shape, material.num_classes, 2, pixels=material.pixels)
+    views = config.method.views.single(
+        Examples(trial.inputs, trial.targets), keys.generator(Purpose.PROBE)
+    )
+    check_model(model, cross_entropy, views, material.num_classes)
+
+
+def expected_rows(config: TrainingConfig, material: Material, size: float) -> float:
+    """b: private rows by their declared or released number, and joined public ones."""
+    joined = _joined(config, material)
+    return config.sampling_rate * (size + (0 if joined is None else len(joined)))
+
+
+def _equation(
+    model: nn.Module,
+    config: TrainingConfig,
+    material: Material,
+    keys: Keys,
+    divisor: float,
+    engine: Engine,
+) -> Equation:
+    return Equation(
+        model=model,
+        method=config.method,
+        divisor=divisor,
+        num_classes=material.num_classes,
+        keys=keys,
+        engine=engine,
+        public=material.same_classes,
+        public_batch=config.public_batch,
+        joined=_joined(config, material),
+    )
+
+
+def _joined(config: TrainingConfig, material: Material) -> PublicRows | None:
+    """The public rows that are part of the training set, the same ones in every step."""
+    rows = material.same_classes
+    if not config.extended or rows is None:
+        return None
+    count = max(1, round(config.extended * len(rows)))
+    return rows.sample(count, Keys(config.seed).generator(Purpose.JOINING))
+
+
+def _engine_for(
+    model: nn.Module, config: TrainingConfig, material: Material, keys: Keys
+) -> EnginePlan:
+    equation = _equation(model, config, material, keys, 1.0, Engine(name=EngineName.LOOP))
+    weights = copied(trainable(model))
+    method = config.method
+    objective = equation.objective(
+        (weights,) * method.perturb.count,
+        scale=combined(torch.ones_like, weights) if method.scale.needs_public else None,
+        origin=None if isinstance(method.origin, NoOrigin) else combined(torch.zeros_like, weights),
+    )
+
+    def random_units(count: int) -> Units:
+        shape, classes = material.input_shape, material.num_classes
+        return units_of(random_rows(shape, classes, count, pixels=material.pixels))
+
+    if config.engine is None:
+        return plan_engine(objective, random_units)
+    engine = with_physical_batch(config.engine, objective, random_units)
+    return EnginePlan(engine=engine, seconds_per_unit={}, reason="as asked")
+
+
+def _warm_up(model: nn.Module, config: WarmUp, material: Material, keys: Keys) -> None:
+    assert material.public is not None
+    generator = keys.generator(Purpose.WARM_UP)
+    preprocess = to_float if material.pixels else nn.Identity()
+    if material.public_classes is None:
+        warm_up(model, material.public, config, generator=generator, preprocess=preprocess)
+        return
+    name, _ = final_linear(model)
+    warm_up_body(
+        model,
+        name,
+        material.public_classes,
+        material.public,
+        config,
+        generator=generator,
+        preprocess=preprocess,
+    )
+
+
+def _treated_as_public(config: TrainingConfig, material: Material) -> tuple[str, ...]:
+    if material.public is None:
+        return ()
+    uses = {
+        "warm-up": config.warm_up is not None,
+        "gradients": config.method.needs_public_gradient,
+        "mixing": config.method.views.needs_public,
+        "joining private batches": config.extended > 0,
+    }
+    used = ", ".join(name for name, active in uses.items() if active)
+    return (f"public rows for {used}",) if used else ()

@@ -46,9 +46,14 @@ def keep(
     *,
     seeds: Sequence[int],
     json_: bool,
+    headline: Sequence[str] = (),
 ) -> None:
-    """Write the result file, then print the same as JSON or as a short text."""
-    content = {"name": name, "results": results, "seeds": list(seeds), "machine": facts()}
+    """Write the result file, then print the same as JSON or as a short text.
+
+    Results named in `headline` stand at the top as well.
+    """
+    top = {key: results[key] for key in headline}
+    content = {"name": name, **top, "results": results, "seeds": list(seeds), "machine": facts()}
     write(RESULTS / f"{name}.json", content)
     print(json.dumps(content) if json_ else text())
 

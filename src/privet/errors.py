@@ -7,7 +7,8 @@
     ├── PrivacyError            3   going on would break, or could not prove, the guarantee
     │   ├── BudgetExceeded      3   the ledger has less left than was asked for
     │   └── LedgerError         3   the ledger cannot be trusted, read or written
-    └── DataError               4   what was read is not what a data set should be
+    ├── DataError               4   what was read is not what a data set should be
+    └── Stopped               130   Ctrl-C; what was done is saved
 
 A message is one sentence that names the value and the remedy.
 """
@@ -43,3 +44,9 @@ class DataError(PrivetError):
     """What was read is not what a data set should be."""
 
     exit_code = 4
+
+
+class Stopped(PrivetError):  # noqa: N818 - someone's wish, not a malfunction
+    """Ctrl-C was pressed; whatever was paid for is saved."""
+
+    exit_code = 130

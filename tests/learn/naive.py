@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 import torch
@@ -28,6 +29,13 @@ from .vectors import flat
 CLASSES, SIDE = 3, 4
 CLIP, SIGMA, DIVISOR, RATE, SEED = 0.4, 0.7, 4.5, 0.5, 3
 PUBLIC_BATCH = 3
+
+
+ENGINES = {
+    "loop": Engine(name="loop"),
+    "batched": Engine(name="batched", physical_batch=4),
+    "ghost": Engine(name="ghost", physical_batch=6),
+}
 
 
 @dataclass(frozen=True)
@@ -136,10 +144,15 @@ def start(equation):
     return State(weights=copied(trainable(equation.model)))
 
 
-def make_steps(ledger, rows, *, rate=1.0, count=2, physical_batch=2, sigma=SIGMA, seed=SEED):
-    mechanism = PoissonSum(clip_norm=CLIP, noise_multiplier=sigma, sampling_rate=rate)
-    reservation = ledger.reserve(plan=Plan.of(mechanism.event.times(count)))
-    hedge = Hedge(rows, reservation, randomness=Randomness(seed))
+@cache
+def reserved(ledger, mechanism):
+    """One reservation for all tests of a mechanism: a ledger of hundreds is slow."""
+    return ledger.reserve(plan=Plan.of(mechanism.event.times(5000)))
+
+
+def make_steps(ledger, rows, *, rate=1.0, physical_batch=2):
+    mechanism = PoissonSum(clip_norm=CLIP, noise_multiplier=SIGMA, sampling_rate=rate)
+    hedge = Hedge(rows, reserved(ledger, mechanism), randomness=Randomness(SEED))
     return hedge.steps(mechanism, physical_batch=physical_batch)
 
 
@@ -224,13 +237,13 @@ class Naive:
     def clipped_sum(self, vectors):
         return sum(u * min(1.0, CLIP / float(u.norm())) for u in vectors)
 
-    def noise(self, step, sigma=SIGMA):
+    def noise(self, step):
         randomness = Randomness(SEED)
         parts = [
             randomness.noise(0, step, block, shape).flatten()
             for block, shape in enumerate(self.shapes.values())
         ]
-        return sigma * CLIP * torch.cat(parts)
+        return SIGMA * CLIP * torch.cat(parts)
 
     def step(self, step, total_steps, views):
         """One step; `views` are those of all rows that take part, or none."""

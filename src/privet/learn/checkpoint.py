@@ -28,10 +28,10 @@ def save(path: Path, progress: Progress) -> None:
     draft.replace(path)
 
 
-def load(path: Path) -> Progress:
+def load(path: Path, device: str = "cpu") -> Progress:
     """What `save` wrote."""
     try:
-        with safe_open(path, framework="pt") as file:
+        with safe_open(path, framework="pt", device=device) as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (OSError, SafetensorError) as error:

@@ -18,7 +18,7 @@ from privet.learn.loop import LoopSum
 from privet.learn.objective import Objective
 from privet.learn.tape import TapeSum, rules_for
 
-_MEMORY = 1 << 30  # bytes that a physical batch of a batched engine may take
+_MEMORY = 1 << 28  # bytes that a physical batch may take: more is no faster, caches are small
 _MOST_UNITS = 256
 _TOLERANCE = {torch.float64: 1e-8, torch.float32: 2e-3}
 

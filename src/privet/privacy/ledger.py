@@ -136,16 +136,15 @@ class Ledger:
             check_epsilon(epsilon)
         else:
             raise ConfigError("Reserve either an ε or a plan, not both and not neither.")
-        record = Record(
-            id=uuid.uuid4().hex,
-            label=label,
-            opened_at=datetime.now(UTC).isoformat(timespec="seconds"),
-            epsilon=epsilon,
-            plan=plan,
-            state=State.HELD if plan is None else State.OPEN,
-        )
+        record = _new_record(epsilon, plan, label)
         self.grant(record)
         return Reservation(self, record.id)
+
+    def require_room(self, plan: Plan) -> None:
+        """Refuse a plan that would not be granted as things are; nothing is written."""
+        record, records = _new_record(self.cost(plan.events), plan, "room"), self.records()
+        if self._alone(record, records) is None:
+            raise BudgetExceeded(self._refusal(record, records))
 
     def grant(self, record: Record, before: Record | None = None) -> None:
         """Write a reservation if there is room for it beside all others.
@@ -243,6 +242,17 @@ class Ledger:
             return self._rule(spent, (*rest, last.times(count))) is not None
 
         return affordable(fits, last.count)
+
+
+def _new_record(epsilon: float, plan: Plan | None, label: str) -> Record:
+    return Record(
+        id=uuid.uuid4().hex,
+        label=label,
+        opened_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        epsilon=epsilon,
+        plan=plan,
+        state=State.HELD if plan is None else State.OPEN,
+    )
 
 
 def _others(record: Record, records: tuple[Record, ...]) -> tuple[Record, ...]:

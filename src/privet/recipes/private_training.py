@@ -199,24 +199,29 @@ def launch(
     hedge: Hedge, model: nn.Module, config: TrainingConfig, material: Material, *, keys: Keys
 ) -> Launch:
     """Check, warm up, choose an engine; only then fix the plan and, if need be, release a count."""
-    check(model, config, material, keys)
-    if config.warm_up is not None:
-        _warm_up(model, config.warm_up, material, keys)
-    engine = _engine_for(model, config, material, keys)
+    engine = prepare(model, config, material, keys)
     reservation = hedge.reservation
     budget = Budget(epsilon=reservation.record.epsilon, delta=reservation.ledger.budget.delta)
     declared = reservation.record.declared_size is not None
     mechanism, plan = noise_for(config, budget, reservation.ledger.relation, declared=declared)
     reservation.fix(plan)
-    size = hedge.size
-    if not declared:
-        size = released_size(hedge, size_mechanism(budget, reservation.ledger.relation))
+    counting = size_mechanism(budget, reservation.ledger.relation)
     return Launch(
         mechanism=mechanism,
-        divisor=expected_rows(config, material, size),
+        divisor=expected_rows(
+            config, material, hedge.size if declared else released_size(hedge, counting)
+        ),
         engine=engine,
         progress=Progress.start(dict(trainable(model))),
     )
+
+
+def prepare(model: nn.Module, config: TrainingConfig, material: Material, keys: Keys) -> EnginePlan:
+    """Everything that needs no private row: checks, the warm-up, the choice of an engine."""
+    check(model, config, material, keys)
+    if config.warm_up is not None:
+        _warm_up(model, config.warm_up, material, keys)
+    return _engine_for(model, config, material, keys)
 
 
 def fly(
@@ -230,7 +235,7 @@ def fly(
     on_step: OnStep | None = None,
 ) -> TrainedModel:
     """All steps from where the run is; the model ends with the averaged weights."""
-    equation = _equation(model, config, material, keys, start.divisor, start.engine.engine)
+    equation = equation_for(model, config, material, keys, start.divisor, start.engine.engine)
     steps = hedge.steps(
         start.mechanism,
         first=start.progress.step,
@@ -240,7 +245,7 @@ def fly(
     with torch.no_grad():
         for name, parameter in trainable(model).items():
             parameter.copy_(progress.average[name])
-    certificate = certify(hedge.reservation, public=_treated_as_public(config, material))
+    certificate = certify(hedge.reservation, public=treated_as_public(config, material))
     return TrainedModel(
         model=model, progress=progress, certificate=certificate, engine=start.engine
     )
@@ -257,7 +262,7 @@ def check(model: nn.Module, config: TrainingConfig, material: Material, keys: Ke
         raise ConfigError("Only public rows of the private classes can join them: give some.")
     if config.warm_up is not None and material.public is None:
         raise ConfigError("A warm-up needs public data: give some, or choose no warm-up.")
-    trial = random_rows(material.input_shape, material.num_classes, 2, pixels=material.pixels)
+    trial = _trial_rows(model, material, 2)
     views = config.method.views.single(
         Examples(trial.inputs, trial.targets), keys.generator(Purpose.PROBE)
     )
@@ -270,7 +275,7 @@ def expected_rows(config: TrainingConfig, material: Material, size: float) -> fl
     return config.sampling_rate * (size + (0 if joined is None else len(joined)))
 
 
-def _equation(
+def equation_for(
     model: nn.Module,
     config: TrainingConfig,
     material: Material,
@@ -278,6 +283,7 @@ def _equation(
     divisor: float,
     engine: Engine,
 ) -> Equation:
+    """Equation 1 with all that stays the same in a run."""
     return Equation(
         model=model,
         method=config.method,
@@ -296,14 +302,26 @@ def _joined(config: TrainingConfig, material: Material) -> PublicRows | None:
     rows = material.same_classes
     if not config.extended or rows is None:
         return None
-    count = max(1, round(config.extended * len(rows)))
-    return rows.sample(count, Keys(config.seed).generator(Purpose.JOINING))
+    generator = Keys(config.seed).generator(Purpose.JOINING)
+    return rows.sample(num_joined(config.extended, len(rows)), generator)
+
+
+def num_joined(share: float, num_public: int) -> int:
+    """How many public rows a share of them is; at least one, unless the share is 0."""
+    return max(1, round(share * num_public)) if share else 0
+
+
+def _trial_rows(model: nn.Module, material: Material, count: int) -> PublicRows:
+    rows = random_rows(
+        material.input_shape, material.num_classes, count, pixels=material.pixels
+    )
+    return rows.to(next(model.parameters()).device)
 
 
 def _engine_for(
     model: nn.Module, config: TrainingConfig, material: Material, keys: Keys
 ) -> EnginePlan:
-    equation = _equation(model, config, material, keys, 1.0, Engine(name=EngineName.LOOP))
+    equation = equation_for(model, config, material, keys, 1.0, Engine(name=EngineName.LOOP))
     weights = copied(trainable(model))
     method = config.method
     objective = equation.objective(
@@ -313,8 +331,7 @@ def _engine_for(
     )
 
     def random_units(count: int) -> Units:
-        shape, classes = material.input_shape, material.num_classes
-        return units_of(random_rows(shape, classes, count, pixels=material.pixels))
+        return units_of(_trial_rows(model, material, count))
 
     if config.engine is None:
         return plan_engine(objective, random_units)
@@ -341,7 +358,8 @@ def _warm_up(model: nn.Module, config: WarmUp, material: Material, keys: Keys) -
     )
 
 
-def _treated_as_public(config: TrainingConfig, material: Material) -> tuple[str, ...]:
+def treated_as_public(config: TrainingConfig, material: Material) -> tuple[str, ...]:
+    """What public rows were used for, for the certificate."""
     if material.public is None:
         return ()
     uses = {

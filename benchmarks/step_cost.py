@@ -1,0 +1,396 @@
+"""Claim: a private step costs about as much as a step without privacy.
+
+Ratios in one process, alternating, the median of several rounds. A step without privacy is an
+ordinary backward pass over the same images; a private one is the whole of it: sampling, views,
+gradients, clipping, noise, ledger, update. Opacus gets plain convolutions, which it has its own
+rules for, and so does Privet where the two are compared.
+"""
+
+from __future__ import annotations
+
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
+from torch.utils.flop_counter import FlopCounterMode
+
+import machine
+from privet.hedge import Hedge, PoissonSum, Randomness, Steps
+from privet.learn import (
+    Ascent,
+    Augmented,
+    Engine,
+    EngineName,
+    Equation,
+    Keys,
+    Method,
+    Mirror,
+    PublicMoments,
+    PublicOrigin,
+    State,
+)
+from privet.learn.equation import random_rows, units_of
+from privet.learn.gradients import copied, trainable
+from privet.learn.objective import Examples, cross_entropy
+from privet.learn.updates import Pace
+from privet.learn.views import AsIs
+from privet.models import StandardisedConv2d, WideResNet, tiny_vit
+from privet.privacy import Ledger, Plan
+from privet.public import PublicRows
+
+SHAPE, CLASSES = (32, 32, 3), 10
+CHUNK = 64  # images in a pass without privacy
+MECHANISM = PoissonSum(clip_norm=1.0, noise_multiplier=200.0, sampling_rate=1.0)
+LOOP = Engine(name=EngineName.LOOP)
+PACE = Pace(learning_rate=0.1, step=0, total=1)
+
+Run = Callable[[], Any]
+
+
+def median_seconds(runs: dict[str, Run], rounds: int) -> dict[str, float]:
+    """Each once to warm up, then in turn."""
+    for run in runs.values():
+        run()
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(rounds):
+        for name, run in runs.items():
+            start = time.perf_counter()
+            run()
+            seconds[name].append(time.perf_counter() - start)
+    return {name: statistics.median(values) for name, values in seconds.items()}
+
+
+def plain(model: nn.Module) -> nn.Module:
+    """The same network with ordinary convolutions."""
+    for name, child in model.named_children():
+        if isinstance(child, StandardisedConv2d):
+            conv = nn.Conv2d(
+                child.in_channels,
+                child.out_channels,
+                child.kernel_size,
+                child.stride,
+                child.padding,
+                bias=False,
+            )
+            setattr(model, name, conv)
+        else:
+            plain(child)
+    return model
+
+
+def sgd(model: nn.Module, views: Examples) -> Run:
+    """An ordinary step on the same images."""
+    parameters = list(trainable(model).values())
+
+    def run() -> None:
+        total = [torch.zeros_like(parameter) for parameter in parameters]
+        for inputs, targets in zip(
+            torch.split(views.inputs, CHUNK), torch.split(views.targets, CHUNK), strict=True
+        ):
+            loss = cross_entropy(model(inputs), targets).sum() / len(views)
+            torch._foreach_add_(total, torch.autograd.grad(loss, parameters))
+        with torch.no_grad():
+            torch._foreach_add_(parameters, total, alpha=-1e-6)
+
+    return run
+
+
+@contextmanager
+def hedged(rows: PublicRows) -> Iterator[Callable[[Engine], Steps]]:
+    """Steps over all rows, with a ledger on disk."""
+    with tempfile.TemporaryDirectory() as folder:
+        ledger = Ledger.create(
+            Path(folder) / "ledger.db", epsilon=50.0, delta=1e-5, relation="add-remove"
+        )
+        reservation = ledger.reserve(plan=Plan.of(MECHANISM.event.times(1000)))
+        columns = {"images": rows.inputs.numpy(), "labels": rows.targets.numpy()}
+        hedge = Hedge(columns, reservation, randomness=Randomness(0))
+        yield lambda engine: hedge.steps(MECHANISM, physical_batch=engine.physical_batch)
+        ledger.close()
+
+
+def equation(model: nn.Module, method: Method, engine: Engine, public: PublicRows) -> Equation:
+    """Ready to step."""
+    return Equation(
+        model=model,
+        method=method,
+        divisor=1.0,
+        num_classes=CLASSES,
+        keys=Keys(0, 0),
+        engine=engine,
+        public=public,
+    )
+
+
+def private(step: Equation, steps: Steps) -> Run:
+    """A private step from the same weights."""
+    state = State(weights=copied(trainable(step.model)))
+
+    def run() -> None:
+        step.step(state, steps, PACE)
+
+    return run
+
+
+def views_of(model: nn.Module, method: Method, rows: PublicRows) -> Examples:
+    """The images that a step looks at."""
+    step = equation(model, method, LOOP, rows)
+    return step.objective((copied(trainable(model)),)).views(units_of(rows))
+
+
+def many_views(rounds: int, units: int) -> dict[str, float]:
+    """WRN-16-4, K = 16: against SGD, and every method against DP-SGD."""
+    model, rows = WideResNet(16, 4, CLASSES), random_rows(SHAPE, CLASSES, units, pixels=True)
+    base = Method(views=Augmented(num_views=16))
+    public = 64 / (16 * units)  # the share of extra images that a public batch of 64 is
+    with hedged(rows) as steps:
+        step = equation(model, base, LOOP, rows)
+        runs = {
+            "sgd": sgd(model, views_of(model, base, rows)),
+            "private": private(step, steps(LOOP)),
+            "dope": private(
+                replace(step, method=replace(base, origin=PublicOrigin())), steps(LOOP)
+            ),
+            "mirror": private(replace(step, method=replace(base, update=Mirror())), steps(LOOP)),
+            "adadps": private(
+                replace(step, method=replace(base, scale=PublicMoments())), steps(LOOP)
+            ),
+        }
+        seconds = median_seconds(runs, rounds)
+    extra = {
+        f"{name}_over_its_images": seconds[name] / (seconds["private"] * (1 + public))
+        for name in ("dope", "mirror", "adadps")
+    }
+    return {
+        "private_over_sgd": seconds["private"] / seconds["sgd"],
+        **extra,
+        "sgd_images_per_second": 16 * units / seconds["sgd"],
+    }
+
+
+def perturbations(rounds: int, units: int) -> dict[str, float]:
+    """WRN-16-4, K = 16: weight multiplicity with 2, 4 and 16 distinct perturbations."""
+    model, rows = WideResNet(16, 4, CLASSES), random_rows(SHAPE, CLASSES, units, pixels=True)
+    base = Method(views=Augmented(num_views=16))
+    batched = Engine(name=EngineName.BATCHED, physical_batch=units)
+    chosen = {2: (LOOP, batched), 4: (LOOP, batched), 16: (batched,)}
+    with hedged(rows) as steps:
+        runs = {"sgd": sgd(model, views_of(model, base, rows))}
+        for count, engines in chosen.items():
+            for engine in engines:
+                # Public gradients are counted apart: a logical batch is far larger than this one.
+                step = replace(
+                    equation(model, replace(base, perturb=Ascent(count=count)), engine, rows),
+                    public_batch=1,
+                )
+                runs[f"{count} {engine.name.value}"] = private(step, steps(engine))
+        seconds = median_seconds(runs, rounds)
+    return {
+        f"perturbations_{count}_over_sgd": min(
+            seconds[f"{count} {engine.name.value}"] for engine in engines
+        )
+        / seconds["sgd"]
+        for count, engines in chosen.items()
+    }
+
+
+def one_view(rounds: int) -> dict[str, float]:
+    """K = 1 and batch 64: WRN-16-4 and a ViT of 64 tokens."""
+    ghost = Engine(name=EngineName.GHOST, physical_batch=32)
+    rows = random_rows(SHAPE, CLASSES, 64, pixels=True)
+    found = {}
+    for name, model in (("wrn", WideResNet(16, 4, CLASSES)), ("vit", tiny_vit(CLASSES))):
+        method = Method(views=AsIs())
+        with hedged(rows) as steps:
+            step = equation(model, method, ghost, rows)
+            runs = {
+                "sgd": sgd(model, views_of(model, method, rows)),
+                "private": private(step, steps(ghost)),
+            }
+            seconds = median_seconds(runs, rounds)
+        found[f"one_view_{name}_over_sgd"] = seconds["private"] / seconds["sgd"]
+    return found
+
+
+def against_others(rounds: int, units: int) -> dict[str, float]:
+    """WRN-16-4 with plain convolutions, K = 16: Opacus' hooks and vmap(grad), gradients alone."""
+    model = plain(WideResNet(16, 4, CLASSES))
+    rows = random_rows(SHAPE, CLASSES, units, pixels=True)
+    method = Method(views=Augmented(num_views=16))
+    views = views_of(model, method, rows)
+    with hedged(rows) as steps:
+        runs = {
+            "private": private(equation(model, method, LOOP, rows), steps(LOOP)),
+            "vmap": _vmap(model, views, units),
+            "opacus": _opacus(plain(WideResNet(16, 4, CLASSES)), views, units),
+        }
+        seconds = median_seconds(runs, rounds)
+    return {
+        f"{name}_over_private": seconds[name] / seconds["private"] for name in ("opacus", "vmap")
+    }
+
+
+def _opacus(model: nn.Module, views: Examples, units: int) -> Run:
+    """Per-view gradients by hooks, averaged over views, clipped and added up."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from opacus import GradSampleModule
+
+        wrapped = GradSampleModule(model, loss_reduction="sum")
+
+    def run() -> None:
+        wrapped.zero_grad(set_to_none=True)
+        cross_entropy(wrapped(views.inputs), views.targets).sum().backward()
+        samples = [p.grad_sample.unflatten(0, (units, -1)).mean(1) for p in wrapped.parameters()]
+        _clipped(samples)
+
+    def quiet() -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            run()
+
+    return quiet
+
+
+def _vmap(model: nn.Module, views: Examples, units: int) -> Run:
+    """The gradient of each unit's mean loss, vectorised."""
+    weights = {name: value.detach() for name, value in model.named_parameters()}
+
+    def loss(weights: dict[str, Tensor], inputs: Tensor, targets: Tensor) -> Tensor:
+        return cross_entropy(functional_call(model, weights, (inputs,)), targets).mean()
+
+    gradients = vmap(grad(loss), in_dims=(None, 0, 0))
+
+    def run() -> None:
+        found = gradients(
+            weights,
+            views.inputs.unflatten(0, (units, -1)),
+            views.targets.unflatten(0, (units, -1)),
+        )
+        _clipped(list(found.values()))
+
+    return run
+
+
+def _clipped(samples: list[Tensor]) -> list[Tensor]:
+    norms = torch.stack([sample.flatten(1).norm(dim=1) for sample in samples]).norm(dim=0)
+    weights = (1 / norms).clamp(max=1.0)
+    return [torch.einsum("n...,n->...", sample, weights) for sample in samples]
+
+
+def bookkeeping(rounds: int) -> dict[str, float]:
+    """Noise and ledger as a share of a WRN-16-4 step of 64 examples, one view each."""
+    model = WideResNet(16, 4, CLASSES)
+    rows = random_rows(SHAPE, CLASSES, 64, pixels=True)
+    ghost = Engine(name=EngineName.GHOST, physical_batch=32)
+    shapes = [parameter.shape for parameter in trainable(model).values()]
+    randomness, numbers = Randomness(0), iter(range(10**9))
+
+    def noise() -> None:
+        step = next(numbers)
+        for block, shape in enumerate(shapes):
+            randomness.noise(0, step, block, shape)
+
+    with tempfile.TemporaryDirectory() as folder, hedged(rows) as steps:
+        ledger = Ledger.create(
+            Path(folder) / "ledger.db", epsilon=50.0, delta=1e-5, relation="add-remove"
+        )
+        spare = ledger.reserve(plan=Plan.of(MECHANISM.event.times(1000)))
+        runs = {
+            "step": private(equation(model, Method(), ghost, rows), steps(ghost)),
+            "noise": noise,
+            "ledger": lambda: spare.spend(MECHANISM.event),
+        }
+        seconds = median_seconds(runs, rounds)
+        ledger.close()
+    return {"noise_and_ledger_share": (seconds["noise"] + seconds["ledger"]) / seconds["step"]}
+
+
+def physical_limit(images_per_second: float) -> dict[str, float]:
+    """How much of the machine's matrix-product speed training without privacy reaches."""
+    model = WideResNet(16, 4, CLASSES)
+    images = torch.randn(8, 3, 32, 32)
+    with FlopCounterMode(display=False) as counter:
+        model(images).sum().backward()
+    first = torch.randn(2048, 2048)
+    seconds = median_seconds({"gemm": lambda: first @ first}, 7)["gemm"]
+    peak = 2 * 2048**3 / seconds
+    used = counter.get_total_flops() / len(images) * images_per_second
+    return {"gemm_gflops": peak / 1e9, "sgd_gflops": used / 1e9, "sgd_share_of_gemm": used / peak}
+
+
+def memory() -> dict[str, float]:
+    """Peak memory of the loop engine at two logical batches, each in its own process."""
+    found = {}
+    for batch in (64, 4096):
+        words = [sys.executable, __file__, "--peak", str(batch)]
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
+        found[f"peak_mib_batch_{batch}"] = float(done.stdout)
+    found["peak_ratio"] = found["peak_mib_batch_4096"] / found["peak_mib_batch_64"]
+    return found
+
+
+def peak(batch: int) -> float:
+    """MiB of this process after two steps of a logical batch of small images."""
+    rows = random_rows((8, 8, 3), CLASSES, batch, pixels=True)
+    model = WideResNet(16, 4, CLASSES)
+    with hedged(rows) as steps:
+        run = private(equation(model, Method(), LOOP, rows), steps(LOOP))
+        for _ in range(2 if batch < 1000 else 1):
+            run()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def measure(rounds: int, seed: int) -> dict[str, float]:
+    """Everything, within five minutes."""
+    torch.manual_seed(seed)
+    np.random.default_rng(seed)
+    found = {
+        **many_views(rounds, units=16),
+        **against_others(max(2, rounds // 2), units=4),
+        **one_view(2 * rounds),
+        **perturbations(max(2, rounds // 2), units=8),
+        **bookkeeping(rounds),
+        **memory(),
+    }
+    return found | physical_limit(found["sgd_images_per_second"])
+
+
+def main() -> None:
+    """Measure and keep."""
+    if sys.argv[1:2] == ["--peak"]:
+        print(peak(int(sys.argv[2])))
+        return
+    options = machine.arguments(__doc__ or "", rounds=5, seed=0)
+    start = time.perf_counter()
+    results = measure(options.rounds, options.seed)
+    print(f"{time.perf_counter() - start:.0f} s", file=sys.stderr)
+
+    def text() -> str:
+        return "\n".join(f"{name}: {value:.3g}" for name, value in results.items())
+
+    machine.keep(
+        "step_cost",
+        results,
+        text,
+        seeds=[options.seed],
+        json_=options.json,
+        headline=("private_over_sgd", "opacus_over_private"),
+    )
+
+
+if __name__ == "__main__":
+    main()

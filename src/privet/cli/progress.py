@@ -1,0 +1,87 @@
+"""What a person sees of a run while it goes on: sentences, and a bar on a terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from privet.recipes.run_log import News
+
+
+class Watch:
+    """Writes to stderr alone.
+
+    Args:
+        bar: show one, if stderr is a terminal.
+    """
+
+    def __init__(self, *, bar: bool) -> None:
+        self._wanted = bar and sys.stderr.isatty()
+        self._bar: Progress | None = None
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def note(self, sentence: str) -> None:
+        """One line."""
+        typer.echo(sentence, err=True)
+
+    def step(self, news: News) -> None:
+        """Move the bar."""
+        if not self._wanted:
+            return
+        if self._bar is None or self._task is None:
+            self._bar, self._task = _new_bar(news)
+        speed = "" if news.rows_per_second is None else f"{two_digits(news.rows_per_second)}/s"
+        self._bar.update(
+            self._task,
+            completed=news.step,
+            spent=f"ε {news.epsilon:g} of {news.target:g}",
+            speed=f"{speed} expected images" if speed else "",
+        )
+
+    def stopping(self) -> None:
+        """Past every buffer: a signal may come in the middle of a print."""
+        os.write(2, b"\nStopping after this step; press Ctrl-C again to stop at once.\n")
+
+
+def two_digits(value: float) -> str:
+    """As many as a mean over noisy times deserves."""
+    rounded = float(f"{value:.1e}")
+    return f"{rounded:,.0f}" if rounded >= 10 else f"{rounded:g}"
+
+
+def _new_bar(news: News) -> tuple[Progress, TaskID]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import TimeRemainingColumn
+
+    bar = Progress(
+        TextColumn("step"),
+        MofNCompleteColumn(),
+        BarColumn(),
+        TextColumn("{task.fields[spent]}"),
+        TextColumn("{task.fields[speed]}"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+    )
+    task = bar.add_task("train", total=news.total, completed=news.step, spent="", speed="")
+    bar.start()
+    return bar, task

@@ -1,0 +1,298 @@
+"""Models by name, and how each is made for images of a given shape.
+
+A model is either a network that learns from images, or a frozen public encoder under a linear head
+that learns from its features.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from privet.augment import to_float
+from privet.errors import ConfigError
+from privet.models import (
+    MLP,
+    ConvNet,
+    ResNet9,
+    WideResNet,
+    efficientnet_lite,
+    tiny_vit,
+    vision_transformer,
+)
+from privet.recipes.forms import Kind
+
+ImageShape = tuple[int, int, int]
+"""Height, width, channels."""
+
+_FEATURE_BATCH = 64
+_NUM_FEATURES = 1280
+_LEAST_DEVIATION = 1e-3
+
+
+class Model(Protocol):
+    """What is trained."""
+
+    @property
+    def sees_images(self) -> bool:
+        """Whether the network itself reads images, not features of them."""
+
+    def input_shape(self, shape: ImageShape) -> tuple[int, ...]:
+        """Of what the network reads."""
+
+    def network(self, shape: ImageShape, num_classes: int) -> nn.Module:
+        """What learns, with its weights as they are before training."""
+
+    def encoder(self) -> nn.Module | None:
+        """From images (N, C, H, W) to what the network sees; none if it sees images."""
+
+    def outline(self, shape: ImageShape, num_classes: int) -> nn.Module:
+        """The same network with any weights, to load trained ones into."""
+
+
+class _Images:
+    """For models that see images, and need nothing but their settings to be made."""
+
+    sees_images = True
+
+    def input_shape(self, shape: ImageShape) -> tuple[int, ...]:
+        """As it is."""
+        return shape
+
+    def encoder(self) -> nn.Module | None:
+        """None."""
+        return None
+
+    def outline(self, shape: ImageShape, num_classes: int) -> nn.Module:
+        """Made anew."""
+        return self.network(shape, num_classes)
+
+    def network(self, shape: ImageShape, num_classes: int) -> nn.Module:
+        """Every model has its own."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class WideResNetModel(_Images):
+    """WRN-depth-width with GroupNorm and weight standardisation."""
+
+    depth: int
+    width: int
+
+    def network(self, shape: ImageShape, num_classes: int) -> nn.Module:
+        """Of De et al. 2022."""
+        return WideResNet(self.depth, self.width, num_classes, shape[2])
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvNetModel(_Images):
+    """Three convolutions."""
+
+    width: int = 32
+
+    def network(self, shape: ImageShape, num_classes: int) -> nn.Module:
+        """For square images."""
+        return ConvNet(num_classes, shape[2], image_size=min(shape[:2]), width=self.width)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResNet9Model(_Images):
+    """ResNet-9."""
+
+    width: int = 64
+
+    def network(self, shape: ImageShape, num_classes: int) -> nn.Module:
+        """Of Klause et al. 2022."""
+        return ResNet9(num_classes, shape[2], width=self.width)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MLPModel(_Images):
+    """Linear layers on flattened images."""
+
+    hidden: tuple[int, ...] = (200,)
+
+    def network(self, shape: ImageShape, num_classes: int) -> nn.Module:
+        """None hidden make a linear classifier."""
+        return MLP(shape[0] * shape[1] * shape[2], self.hidden, num_classes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TinyViT(_Images):
+    """A small vision transformer with random weights."""
+
+    patch: int = 4
+    width: int = 192
+    depth: int = 6
+    heads: int = 3
+
+    def network(self, shape: ImageShape, num_classes: int) -> nn.Module:
+        """For square images."""
+        return tiny_vit(
+            num_classes,
+            min(shape[:2]),
+            self.patch,
+            self.width,
+            self.depth,
+            self.heads,
+            channels=shape[2],
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderHead:
+    """A linear head on a frozen EfficientNet-Lite, trained on ImageNet.
+
+    Args:
+        version: 0, 1 or 2.
+        image_size: what images are resized to.
+        mirror: average the features of an image and of its mirror image.
+    """
+
+    sees_images = False
+
+    version: int
+    image_size: int = 112
+    mirror: bool = False
+
+    def input_shape(self, shape: ImageShape) -> tuple[int, ...]:
+        """One vector an image."""
+        return (_NUM_FEATURES,)
+
+    def network(self, shape: ImageShape, num_classes: int) -> nn.Module:
+        """The head."""
+        return CentredHead(_NUM_FEATURES, num_classes)
+
+    def outline(self, shape: ImageShape, num_classes: int) -> nn.Module:
+        """The head."""
+        return self.network(shape, num_classes)
+
+    def encoder(self) -> nn.Module:
+        """From the package that carries it."""
+        encoder = efficientnet_lite(self.version, self.image_size)
+        return _Mirrored(encoder) if self.mirror else encoder
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalTransformer(_Images):
+    """A ViT or DeiT from a folder of `transformers`, all of it trained.
+
+    Args:
+        folder: with config.json and model.safetensors.
+        image_size: what images are resized to; the network's own if none.
+        architecture: the folder's config.json, so that a run needs the folder no more.
+    """
+
+    folder: str
+    image_size: int | None = None
+    architecture: str = field(default="", repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.architecture:
+            object.__setattr__(self, "architecture", _architecture(Path(self.folder)))
+
+    def network(self, shape: ImageShape, num_classes: int) -> nn.Module:
+        """With the folder's weights, and a new head where its own has other classes."""
+        return vision_transformer(self.folder, num_classes, image_size=self.image_size)
+
+    def outline(self, shape: ImageShape, num_classes: int) -> nn.Module:
+        """Without the folder."""
+        from transformers import AutoConfig
+
+        settings = json.loads(self.architecture)
+        config = AutoConfig.for_model(settings.pop("model_type"), **settings)
+        return vision_transformer(config, num_classes, image_size=self.image_size)
+
+
+MODELS = {
+    "conv-net": Kind(ConvNetModel),
+    "linear": Kind(MLPModel, {"hidden": ()}),
+    "mlp": Kind(MLPModel),
+    "resnet9": Kind(ResNet9Model),
+    "wrn-16-4": Kind(WideResNetModel, {"depth": 16, "width": 4}),
+    "wrn-40-4": Kind(WideResNetModel, {"depth": 40, "width": 4}),
+    "vit": Kind(TinyViT),
+    "efficientnet-lite0": Kind(EncoderHead, {"version": 0}),
+    "efficientnet-lite1": Kind(EncoderHead, {"version": 1}),
+    "efficientnet-lite2": Kind(EncoderHead, {"version": 2}),
+    "transformers": Kind(LocalTransformer),
+}
+
+
+def features(encoder: nn.Module, images: Tensor) -> Tensor:
+    """What the encoder makes of bytes (N, H, W, C), in batches."""
+    with torch.no_grad():
+        found = [encoder(to_float(batch)) for batch in torch.split(images, _FEATURE_BATCH)]
+    return torch.cat(found)
+
+
+def load_weights(network: nn.Module, tensors: dict[str, Tensor]) -> None:
+    """Put saved parameters and buffers in place of a network's own."""
+    known = dict(all_weights(network))
+    odd = sorted(known.keys() ^ tensors.keys())
+    if odd:
+        raise ConfigError(f"The saved weights and the model differ in {odd[0]!r}: train it again.")
+    with torch.no_grad():
+        for name, parameter in network.named_parameters():
+            parameter.copy_(tensors[name])
+    for name, _ in network.named_buffers():
+        owner, _, leaf = name.rpartition(".")
+        setattr(network.get_submodule(owner), leaf, tensors[name])
+
+
+def all_weights(network: nn.Module) -> dict[str, Tensor]:
+    """Parameters and buffers by name, those included that `state_dict` leaves out."""
+    return {**dict(network.named_parameters()), **dict(network.named_buffers())}
+
+
+class CentredHead(nn.Module):
+    """A linear classifier of features around a public mean, in public deviations, of length 1.
+
+    Lengths bound gradients, so that one clip norm suits every encoder. The head starts at zero.
+    """
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, num_features: int, num_classes: int) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(num_features))
+        self.register_buffer("deviation", torch.ones(num_features))
+        self.classifier = nn.Linear(num_features, num_classes)
+        nn.init.zeros_(self.classifier.weight)
+        nn.init.zeros_(self.classifier.bias)
+
+    def centre_on(self, public: Tensor) -> None:
+        """Take mean and deviations from features of public images."""
+        self.mean.copy_(public.mean(0))
+        self.deviation.copy_(public.std(0, correction=0) + _LEAST_DEVIATION)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Logits."""
+        centred = (features - self.mean) / self.deviation
+        logits: Tensor = self.classifier(nn.functional.normalize(centred, dim=-1))
+        return logits
+
+
+class _Mirrored(nn.Module):
+    """Features averaged over an image and its mirror image."""
+
+    def __init__(self, encoder: nn.Module) -> None:
+        super().__init__()
+        self.encoder = encoder
+
+    def forward(self, images: Tensor) -> Tensor:
+        both: Tensor = self.encoder(images) + self.encoder(images.flip(-1))
+        return both / 2
+
+
+def _architecture(folder: Path) -> str:
+    file = folder / "config.json"
+    if not file.is_file():
+        raise ConfigError(f"{folder} has no config.json; give a folder of a saved ViT or DeiT.")
+    return json.dumps(json.loads(file.read_text(encoding="utf-8")), sort_keys=True)

@@ -1,0 +1,144 @@
+"""Methods by name, and the settings that two kinds of machine start from.
+
+`cpu` is for a laptop and a few thousand small images. `paper` is for CIFAR-10 on a GPU: Tables 10
+and 12 of "in-distribution public data synthesis", where every method has K = 16 views. DP-Mix was
+published with C = 1 and without a schedule, which is the same. DOPE-SGD was published with a search
+grid alone (Table 8 of Nasr et al. 2023): learning rates 1 to 6, public batches of 80 to 2560, clip
+norms 0.5 to 1.5, batches of 512 to 4096.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from privet.augment import CropFlip
+from privet.errors import ConfigError
+from privet.learn import Ascent, AsIs, Augmented, Method, Mixed
+from privet.optim import Schedule, constant, cosine
+from privet.public import WarmUp
+from privet.recipes.methods import (
+    adadps_method,
+    dope_method,
+    dp_mix_method,
+    dp_sgd_method,
+    mirror_method,
+    weight_multiplicity_method,
+)
+
+METHODS: Mapping[str, Callable[[], Method]] = {
+    "dp-sgd": dp_sgd_method,
+    "dp-mix": dp_mix_method,
+    "dope": dope_method,
+    "mirror": mirror_method,
+    "adadps": adadps_method,
+    "weight-multiplicity": weight_multiplicity_method,
+}
+SCHEDULES: Mapping[str, Schedule] = {"constant": constant(), "cosine": cosine()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preset:
+    """What holds where nothing else is asked for.
+
+    Args:
+        name: as it is typed.
+        model: as it is typed.
+        num_views: K augmentations; 1 for the example as it is.
+        num_mixed: mixups of an example with itself, for DP-Mix.
+        num_perturbations: M, for weight multiplicity.
+        radius: ρ, for weight multiplicity.
+        batch_size: expected rows in a step; none if the rate is given.
+        sampling_rate: with which each row joins a step.
+        epochs: passes over the private rows.
+        learning_rate: at its highest.
+        warm_up: on public rows.
+        fitted_to: the ε that the settings were published for, if another one was asked for.
+    """
+
+    name: str
+    model: str
+    num_views: int
+    num_mixed: int
+    num_perturbations: int
+    radius: float
+    epochs: float
+    learning_rate: float
+    warm_up: WarmUp
+    batch_size: float | None = None
+    sampling_rate: float | None = None
+    fitted_to: float | None = None
+
+    def method(self, name: str, augment: CropFlip | None) -> Method:
+        """A published method at this preset's size; features (no augmentation) have one view."""
+        method = METHODS[named(METHODS, name, "--method")]()
+        views: Any
+        if augment is None:
+            views = AsIs()
+        elif isinstance(method.views, Mixed):
+            views = Mixed(num_base=self.num_views, num_self=self.num_mixed, augment=augment)
+        else:
+            several = Augmented(num_views=self.num_views, augment=augment)
+            views = AsIs() if self.num_views == 1 and not isinstance(method.perturb, Ascent) else (
+                replace(several, num_views=max(self.num_views, self.num_perturbations))
+            )
+        perturb = method.perturb
+        if isinstance(perturb, Ascent):
+            count = 1 if augment is None else self.num_perturbations
+            perturb = replace(perturb, radius=self.radius, count=count)
+        return replace(method, views=views, perturb=perturb)
+
+
+def cpu(epsilon: float) -> Preset:
+    """Few steps with large batches: what noise hurts least, and soon done."""
+    return Preset(
+        name="cpu",
+        model="conv-net:width=32",
+        num_views=4,
+        num_mixed=4,
+        num_perturbations=2,
+        radius=0.05,
+        sampling_rate=0.1,
+        epochs=10,
+        learning_rate=1.0,
+        warm_up=WarmUp(epochs=40),
+    )
+
+
+# Table 10 of paper 000: ε, epochs, learning rate, ρ.
+_CIFAR10 = ((1, 15, 0.5, 0.05), (2, 30, 0.5, 0.1), (3, 30, 1, 0.1), (4, 30, 1, 0.1), (6, 20, 2, 0.1))
+
+
+def paper(epsilon: float) -> Preset:
+    """The published settings for the nearest ε."""
+    nearest, epochs, rate, radius = min(_CIFAR10, key=lambda row: abs(row[0] - epsilon))
+    return Preset(
+        name="paper",
+        model="wrn-16-4",
+        num_views=16,
+        num_mixed=18,
+        num_perturbations=16,
+        radius=radius,
+        batch_size=4096,
+        epochs=epochs,
+        learning_rate=rate,
+        warm_up=WarmUp(),
+        fitted_to=None if nearest == epsilon else nearest,
+    )
+
+
+PRESETS: Mapping[str, Callable[[float], Preset]] = {"cpu": cpu, "paper": paper}
+
+
+def augmentation(image_shape: tuple[int, int, int]) -> CropFlip:
+    """Shifts of up to an eighth, as 4 pixels of 32; grey images, often of writing, are not mirrored."""
+    height, width, channels = image_shape
+    return CropFlip(padding=min(height, width) // 8, flip=channels == 3)
+
+
+def named(table: Mapping[str, Any], name: str, option: str) -> str:
+    """A name that the table has."""
+    if name not in table:
+        raise ConfigError(f"{option} is {name!r}: choose {', '.join(table)}.")
+    return name

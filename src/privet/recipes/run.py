@@ -1,0 +1,380 @@
+"""`privet train` from beginning to end: refuse, prepare, reserve, train, certify; or go on.
+
+A run is durable in this order, so that a kill at any moment leaves something that `--resume`
+understands: its configuration; its name in the ledger; the reservation; the divisor; a checkpoint;
+results. Whatever is paid for twice is counted twice.
+"""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save_file
+
+from privet import __version__
+from privet.errors import ConfigError, PrivacyError, Stopped
+from privet.hedge import Hedge, released_size, size_mechanism
+from privet.learn import Engine, EnginePlan, Progress
+from privet.learn import checkpoint as checkpoints
+from privet.learn.gradients import at_weights, trainable
+from privet.measure import Accuracy
+from privet.privacy import Certificate, Ledger, Reservation, certify
+from privet.recipes.models import all_weights
+from privet.recipes.private_training import Launch, expected_rows, fly, prepare
+from privet.recipes.run_config import Asked, RunConfig, first_difference
+from privet.recipes.run_diagnostics import diagnose
+from privet.recipes.run_folder import (
+    CERTIFICATE,
+    CHECKPOINT,
+    CONFIG,
+    ENSEMBLE,
+    LEDGER,
+    MODEL,
+    RESULT,
+    SCHEMA,
+    STATE,
+    RunFolder,
+)
+from privet.recipes.run_log import Costs, Listener, Recorder, forget_lines_after, stoppable
+from privet.recipes.run_stage import Stage, staged
+from privet.recipes.run_state import RunState
+
+
+@dataclass(frozen=True, kw_only=True)
+class Session:
+    """How a run is carried out, which changes nothing about what it is.
+
+    Args:
+        out: where it lies.
+        resume: go on with what lies there.
+        force: replace an earlier run.
+        noise_seed: for tests; the run is certified as not private.
+        device: where the network lies.
+    """
+
+    out: Path
+    resume: bool = False
+    force: bool = False
+    noise_seed: int | None = None
+    device: str = "cpu"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunResult:
+    """A finished run, as it lies in its folder."""
+
+    folder: Path
+    summary: dict[str, Any]
+    certificate: Certificate
+
+
+def train(asked: Asked, session: Session, listener: Listener) -> RunResult:
+    """A new run, or the rest of one.
+
+    Raises:
+        Stopped: on Ctrl-C, when what was done is saved.
+    """
+    folder = RunFolder(session.out)
+    try:
+        if session.resume:
+            return _resume(asked, session, folder, listener)
+        return _begin(asked, session, folder, listener)
+    except KeyboardInterrupt:
+        if folder.has(STATE):
+            raise Stopped(
+                f"Stopped before the first step: go on with 'privet train --out {folder} --resume'."
+            ) from None
+        raise Stopped("Stopped before anything was spent: run it again when you like.") from None
+
+
+def _begin(asked: Asked, session: Session, folder: RunFolder, listener: Listener) -> RunResult:
+    folder.check_free(force=session.force)
+    stage = staged(asked, noise_seed=session.noise_seed, device=session.device)
+    mechanism = stage.noise()
+    for sentence in stage.warnings():
+        listener.note(sentence)
+    with folder.claimed():
+        stage, engine, public_only = _prepared(stage, listener)
+        kept = folder.clear()
+        if kept is not None:
+            listener.note(
+                f"The earlier run's ledger is kept as {kept}: what it spent on these data stays "
+                "spent."
+            )
+        _write_config(folder, stage, engine)
+        state = RunState(
+            label=f"train {folder.path.name} {uuid.uuid4().hex[:8]}",
+            ledger=stage.config.ledger or LEDGER,
+            mechanism=mechanism,
+            public_only=public_only,
+        )
+        folder.write(STATE, state.to_json())
+        return _run(stage, engine, state, folder, listener)
+
+
+def _resume(asked: Asked, session: Session, folder: RunFolder, listener: Listener) -> RunResult:
+    if not folder.holds_run:
+        raise ConfigError(f"{folder} holds no run to go on with: start one without --resume.")
+    with folder.claimed():
+        stored = folder.read(CONFIG)
+        config = RunConfig.from_json(stored["config"])
+        stage = staged(
+            asked.over(stored["asked"]), noise_seed=session.noise_seed, device=session.device
+        )
+        _require_same(config, stage.config)
+        if folder.has(RESULT):
+            listener.note("The run is done already.")
+            return _finished(folder)
+        stage, engine, state = _recovered(stage, stored, folder, listener)
+        return _run(stage, engine, state, folder, listener)
+
+
+def _recovered(
+    stage: Stage, stored: dict[str, Any], folder: RunFolder, listener: Listener
+) -> tuple[Stage, EnginePlan, RunState]:
+    """What the killed process knew; warmed up again if there is no checkpoint yet."""
+    engine = _engine(stored["engine"])
+    if folder.has(CHECKPOINT):
+        return stage.encoded(), engine, RunState.from_json(folder.read(STATE))
+    stage, _, public_only = _prepared(stage, listener, engine)
+    if folder.has(STATE):
+        return stage, engine, RunState.from_json(folder.read(STATE))
+    state = RunState(
+        label=f"train {folder.path.name} {uuid.uuid4().hex[:8]}",
+        ledger=stage.config.ledger or LEDGER,
+        mechanism=stage.noise(),
+        public_only=public_only,
+    )
+    folder.write(STATE, state.to_json())
+    return stage, engine, state
+
+
+def _prepared(
+    stage: Stage, listener: Listener, engine: EnginePlan | None = None
+) -> tuple[Stage, EnginePlan, Accuracy | None]:
+    """Everything that public rows are for, before the first private one."""
+    config = stage.config.training
+    if not stage.config.model.sees_images:
+        listener.note("Computing features of public and test images.")
+    stage = stage.encoded()
+    if config.warm_up is not None and stage.material.public is not None:
+        listener.note(
+            f"Warming up on {len(stage.material.public):,} public images for "
+            f"{config.warm_up.epochs} epochs."
+        )
+    found = prepare(stage.network, config, stage.material, stage.keys)
+    known = config.warm_up is not None and stage.material.public_classes is None
+    return stage, engine or found, stage.accuracy() if known else None
+
+
+def _run(
+    stage: Stage, engine: EnginePlan, state: RunState, folder: RunFolder, listener: Listener
+) -> RunResult:
+    with closing(_ledger(stage, state, folder)) as ledger:
+        reservation = _reserved(ledger, stage, state)
+        state = replace(state, reservation=reservation.id)
+        folder.write(STATE, state.to_json())
+        listener.note(f"Plan: {reservation.plan}; {stage.guarantee(reservation.plan)}.")
+        listener.note(f"Engine: {engine}.")
+        if stage.encoder is not None:
+            listener.note("Computing features of private images, behind the hedge.")
+        hedge = stage.hedge(reservation)
+        if state.divisor is None:
+            state = replace(state, divisor=_divisor(hedge, stage, reservation))
+            folder.write(STATE, state.to_json())
+        return _trained(hedge, stage, engine, state, folder, listener)
+
+
+def _trained(
+    hedge: Hedge,
+    stage: Stage,
+    engine: EnginePlan,
+    state: RunState,
+    folder: RunFolder,
+    listener: Listener,
+) -> RunResult:
+    assert state.divisor is not None
+    start = Launch(
+        mechanism=state.mechanism,
+        divisor=state.divisor,
+        engine=engine,
+        progress=_progress(stage, folder),
+    )
+    recorder = _recorder(hedge, stage, start, folder, listener)
+    if not folder.has(CHECKPOINT):
+        recorder.save()
+    forget_lines_after(folder, start.progress.step)
+    diagnose(hedge, stage, start, start.progress, folder)
+    with stoppable(recorder):
+        trained = fly(
+            hedge,
+            stage.network,
+            stage.config.training,
+            stage.material,
+            start,
+            keys=stage.keys,
+            on_step=recorder,
+        )
+    diagnose(hedge, stage, start, trained.progress, folder)
+    return _landed(hedge.reservation, stage, state, trained.progress, folder)
+
+
+def _recorder(
+    hedge: Hedge, stage: Stage, start: Launch, folder: RunFolder, listener: Listener
+) -> Recorder:
+    config, reservation = stage.config, hedge.reservation
+
+    def measure(progress: Progress) -> float | None:
+        with at_weights(stage.network, progress.average):
+            found = stage.accuracy()
+        return None if found is None else found.overall
+
+    return Recorder(
+        folder=folder,
+        course=config.training.course,
+        sampling_rate=config.training.sampling_rate,
+        expected_rows=start.divisor * config.training.method.views.num_views,
+        costs=Costs(reservation.plan, config.budget.delta, config.relation),
+        paid=lambda: reservation.spent(start.mechanism.event),
+        measure=measure,
+        listener=listener,
+        progress=start.progress,
+    )
+
+
+def _landed(
+    reservation: Reservation, stage: Stage, state: RunState, progress: Progress, folder: RunFolder
+) -> RunResult:
+    """Results first, then the end of the reservation, then of the checkpoint."""
+    certificate = certify(reservation, public=stage.treated_as_public)
+    folder.write(CERTIFICATE, certificate.to_json())
+    weights = {name: value.detach().cpu().clone() for name, value in all_weights(stage.network).items()}
+    folder.write_with(MODEL, lambda path: save_file(weights, path, {"schema": "privet.model/1"}))
+    if progress.ring:
+        ring = {
+            f"{place:06d}/{name}": block.cpu().clone()
+            for place, blocks in enumerate(progress.ring)
+            for name, block in blocks.items()
+        }
+        folder.write_with(
+            ENSEMBLE, lambda path: save_file(ring, path, {"schema": "privet.ensemble/1"})
+        )
+    folder.write(RESULT, _summary(reservation, stage, state, progress, certificate))
+    return _finished(folder)
+
+
+def _summary(
+    reservation: Reservation,
+    stage: Stage,
+    state: RunState,
+    progress: Progress,
+    certificate: Certificate,
+) -> dict[str, Any]:
+    planned, done = stage.config.training.steps, progress.step
+    paid = reservation.spent(state.mechanism.event)
+    found = stage.accuracy()
+    return {
+        "schema": "privet.result/1",
+        "method": stage.config.method,
+        "guarantee": str(certificate.guarantee) if certificate.private else certificate.statement,
+        "steps": {"planned": planned, "done": done, "paid_and_lost": paid - done},
+        "noise_multiplier": state.mechanism.noise_multiplier,
+        "sampling_rate": state.mechanism.sampling_rate,
+        "parameters": stage.num_parameters,
+        "test": None if found is None else found.to_json(),
+        "test_after_warm_up": None if state.public_only is None else state.public_only.to_json(),
+    }
+
+
+def _finished(folder: RunFolder) -> RunResult:
+    """Whatever a finished run still has to tidy up, and what it found."""
+    state = RunState.from_json(folder.read(STATE))
+    with closing(Ledger.open(folder / state.ledger)) as ledger:
+        assert state.reservation is not None
+        Reservation(ledger, state.reservation).close()
+    folder.discard(CHECKPOINT)
+    return RunResult(
+        folder=folder.path,
+        summary=folder.read(RESULT),
+        certificate=Certificate.from_json(folder.read(CERTIFICATE)),
+    )
+
+
+def _require_same(run: RunConfig, now: RunConfig) -> None:
+    difference = first_difference(run.to_json(), now.to_json())
+    if difference is not None:
+        raise ConfigError(
+            f"The setting {difference}: resume with the same settings, or start another run."
+        )
+
+
+def _write_config(folder: RunFolder, stage: Stage, engine: EnginePlan) -> None:
+    folder.write(
+        CONFIG,
+        {
+            "schema": SCHEMA,
+            "privet_version": __version__,
+            "asked": stage.asked.given,
+            "config": stage.config.to_json(),
+            "engine": {
+                "name": engine.engine.name.value,
+                "physical_batch": engine.engine.physical_batch,
+                "seconds_per_unit": engine.seconds_per_unit,
+                "reason": engine.reason,
+            },
+        },
+    )
+
+
+def _engine(body: dict[str, Any]) -> EnginePlan:
+    return EnginePlan(
+        engine=Engine(name=body["name"], physical_batch=body["physical_batch"]),
+        seconds_per_unit=body["seconds_per_unit"],
+        reason=body["reason"],
+    )
+
+
+def _ledger(stage: Stage, state: RunState, folder: RunFolder) -> Ledger:
+    """The owner's, or the run's own, which is made for exactly what the run may spend."""
+    path = folder / state.ledger
+    if stage.config.ledger is None and state.reservation is None and not path.exists():
+        budget = stage.config.budget
+        return Ledger.create(
+            path, epsilon=budget.epsilon, delta=budget.delta, relation=stage.config.relation
+        )
+    return Ledger.open(path)
+
+
+def _reserved(ledger: Ledger, stage: Stage, state: RunState) -> Reservation:
+    """The run's reservation, by its id or, if that was not written down in time, by its label."""
+    if state.reservation is not None:
+        return ledger.resume(state.reservation)
+    for record in ledger.records():
+        if record.label == state.label:
+            return ledger.resume(record.id)
+    return ledger.reserve(plan=stage.plan(state.mechanism), label=state.label)
+
+
+def _divisor(hedge: Hedge, stage: Stage, reservation: Reservation) -> float:
+    """The expected number of rows in a step: by the declared size, or by a count."""
+    config = stage.config
+    if config.declared_size is not None:
+        return expected_rows(config.training, stage.material, hedge.size)
+    counting = size_mechanism(config.budget, config.relation)
+    if not reservation.remaining(counting.event):
+        reservation.close()
+        raise PrivacyError(
+            "The run was killed after it paid for a count of the private images and before it "
+            "wrote that down, so it cannot go on: start again with --force or --declared-size."
+        )
+    return expected_rows(config.training, stage.material, released_size(hedge, counting))
+
+
+def _progress(stage: Stage, folder: RunFolder) -> Progress:
+    if not folder.has(CHECKPOINT):
+        return Progress.start(dict(trainable(stage.network)))
+    return checkpoints.load(folder / CHECKPOINT, str(stage.device))

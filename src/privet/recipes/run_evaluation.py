@@ -1,0 +1,152 @@
+"""`privet evaluate`: a finished run's model again, from its folder alone, on test images."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from privet.augment import to_float
+from privet.data import ImageSet
+from privet.data.guard import shown
+from privet.errors import ConfigError, DataError
+from privet.learn.ensemble import mean_logits, mean_weights, vote_shares
+from privet.learn.gradients import Blocks, at_weights
+from privet.measure import Accuracy, accuracy, predictions
+from privet.privacy import Certificate
+from privet.public import PublicRows
+from privet.recipes.models import features, load_weights
+from privet.recipes.run_config import RunConfig
+from privet.recipes.run_folder import CERTIFICATE, CONFIG, ENSEMBLE, MODEL, RESULT, RunFolder
+from privet.recipes.sets import read_sets, read_test
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """How good a run's model is, and what it cost.
+
+    Args:
+        test: where the images come from, in words.
+        class_names: of the private images.
+        accuracy: of the averaged weights.
+        ensembles: of what the last weights make together, by name.
+        certificate: of the run.
+        notes: sentences for whoever asked.
+    """
+
+    test: str
+    class_names: tuple[str, ...]
+    accuracy: Accuracy
+    ensembles: dict[str, Accuracy]
+    certificate: Certificate
+    notes: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return {
+            "test": self.test,
+            **self.accuracy.to_json(),
+            "class_names": list(self.class_names),
+            "ensembles": {name: found.to_json() for name, found in self.ensembles.items()},
+            "certificate": self.certificate.to_json(),
+        }
+
+
+def evaluate(out: Path, test: str | None = None) -> Evaluation:
+    """Rebuild the model of a finished run and measure it.
+
+    Args:
+        out: the run's folder.
+        test: another test set; else the one that the run had.
+    """
+    folder = RunFolder(out)
+    if not folder.holds_run:
+        raise ConfigError(f"{folder} holds no run of 'privet train': give the folder of one.")
+    if not folder.has(RESULT):
+        raise ConfigError(
+            f"The run in {folder} is not done: go on with 'privet train --out {folder} --resume'."
+        )
+    config = RunConfig.from_json(folder.read(CONFIG).get("config", {}))
+    network = config.model.outline(config.image_shape, len(config.class_names)).eval()
+    load_weights(network, _tensors(folder / MODEL))
+    images, where, notes = _test_images(config, test)
+    rows = _inputs(config, images)
+    ensembles = {}
+    if folder.has(ENSEMBLE):
+        ring = _ring(_tensors(folder / ENSEMBLE))
+        ensembles = _ensembles(network, ring, rows, len(config.class_names))
+    return Evaluation(
+        test=where,
+        class_names=config.class_names,
+        accuracy=_accuracy(network, rows, len(config.class_names)),
+        ensembles=ensembles,
+        certificate=Certificate.from_json(folder.read(CERTIFICATE)),
+        notes=tuple(notes),
+    )
+
+
+def _test_images(config: RunConfig, test: str | None) -> tuple[ImageSet, str, list[str]]:
+    if test is not None:
+        images, notes = read_test(test, config.data, _like(config))
+        return images, shown(test), notes
+    if config.data.test is None:
+        raise ConfigError("The run had no test set: give one with --test.")
+    sets = read_sets(config.data)
+    assert sets.test is not None
+    return sets.test, f"{shown(config.data.test)}, as in the run", list(sets.notes)
+
+
+def _like(config: RunConfig) -> ImageSet:
+    """An empty set with the shape and the classes that the model knows."""
+    none = np.empty((0, *config.image_shape), np.uint8)
+    return ImageSet(none, np.empty(0, np.int64), config.class_names)
+
+
+def _inputs(config: RunConfig, images: ImageSet) -> PublicRows:
+    """What the network reads: numbers from pixels, or features."""
+    rows = PublicRows.from_images(images)
+    encoder = config.model.encoder()
+    if encoder is None:
+        return PublicRows(to_float(rows.inputs), rows.targets)
+    return PublicRows(features(encoder, rows.inputs), rows.targets)
+
+
+def _ensembles(
+    network: nn.Module, ring: list[Blocks], rows: PublicRows, num_classes: int
+) -> dict[str, Accuracy]:
+    """Section 3.2 of Nasr et al. 2023."""
+    with at_weights(network, mean_weights(ring)):
+        found = {"mean weights": _accuracy(network, rows, num_classes)}
+    ways = {"vote": vote_shares, "mean logits": mean_logits}
+    for name, way in ways.items():
+        found[name] = _accuracy(
+            lambda inputs, way=way: way(network, ring, inputs), rows, num_classes
+        )
+    return found
+
+
+def _accuracy(
+    logits_of: Callable[[Tensor], Tensor], rows: PublicRows, num_classes: int
+) -> Accuracy:
+    return accuracy(predictions(logits_of, rows.inputs), rows.targets, num_classes)
+
+
+def _ring(tensors: dict[str, Tensor]) -> list[Blocks]:
+    ring: dict[str, Blocks] = {}
+    for name, tensor in sorted(tensors.items()):
+        place, _, block = name.partition("/")
+        ring.setdefault(place, {})[block] = tensor
+    return list(ring.values())
+
+
+def _tensors(path: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise DataError(f"{shown(path)} cannot be read ({error}): train again.") from None

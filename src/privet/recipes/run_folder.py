@@ -1,0 +1,158 @@
+"""A run's folder: which files are ours, who may write there, and files written whole or not at all.
+
+A folder is a run's if its config.json says so. The folder itself is locked while a process works in
+it, so that the lock goes when the process does.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from privet.data.guard import shown
+from privet.errors import ConfigError, DataError
+
+SCHEMA = "privet.train/1"
+
+CONFIG = "config.json"
+STATE = "run.json"
+CHECKPOINT = "checkpoint.safetensors"
+METRICS = "metrics.jsonl"
+DIAGNOSTICS = "diagnostics.json"
+CERTIFICATE = "certificate.json"
+MODEL = "model.safetensors"
+ENSEMBLE = "ensemble.safetensors"
+RESULT = "result.json"
+LEDGER = "ledger.db"
+REPORT = "report.html"
+# But for config.json, which marks the folder as a run's and is only ever replaced.
+_FILES = (
+    *(RESULT, MODEL, ENSEMBLE, CERTIFICATE, METRICS, DIAGNOSTICS, REPORT),
+    *(CHECKPOINT, STATE),
+)
+_PART = ".part"
+
+
+class RunFolder:
+    """One run's place on disk."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.expanduser()
+
+    def __truediv__(self, name: str) -> Path:
+        return self.path / name
+
+    def __str__(self) -> str:
+        return shown(self.path)
+
+    def has(self, name: str) -> bool:
+        """Whether a file is there."""
+        return (self.path / name).is_file()
+
+    @property
+    def holds_run(self) -> bool:
+        """Whether a run was begun here."""
+        try:
+            return self.has(CONFIG) and self.read(CONFIG).get("schema") == SCHEMA
+        except (DataError, AttributeError):
+            return False
+
+    def check_free(self, *, force: bool) -> None:
+        """Refuse a place where a new run would overwrite something; nothing is written."""
+        if not self.path.exists():
+            return
+        if not self.path.is_dir():
+            raise ConfigError(f"{self} is a file: choose another --out.")
+        if not any(self.path.iterdir()):
+            return
+        if not self.holds_run:
+            raise ConfigError(f"{self} holds something else than a run: choose another --out.")
+        with self._locked():
+            pass
+        if not force:
+            raise ConfigError(
+                f"{self} holds a run already: go on with --resume, replace it with --force, or "
+                "choose another --out."
+            )
+
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Hold the folder against other processes; one that stays empty is taken away again."""
+        missing = [each for each in (self.path, *self.path.parents) if not each.exists()]
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(f"{self} cannot be made ({error.strerror}).") from None
+        try:
+            with self._locked():
+                yield
+        finally:
+            for folder in missing:
+                if folder.is_dir() and not any(folder.iterdir()):
+                    folder.rmdir()
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        descriptor = os.open(self.path, os.O_RDONLY)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ConfigError(
+                    f"{self} is in use by a running process: wait for it, or choose another --out."
+                ) from None
+            yield
+        finally:
+            os.close(descriptor)
+
+    def clear(self) -> Path | None:
+        """Remove an earlier run's files and nothing else; its ledger is kept under another name.
+
+        What an earlier run spent on the same data does not become unspent.
+        """
+        for name in _FILES:
+            (self.path / name).unlink(missing_ok=True)
+            (self.path / (name + _PART)).unlink(missing_ok=True)
+        if not self.has(LEDGER):
+            return None
+        number = 1
+        while (self.path / f"ledger.{number}.db").exists():
+            number += 1
+        for suffix in ("-wal", "-shm", ""):
+            old = self.path / (LEDGER + suffix)
+            if old.exists():
+                old.rename(self.path / f"ledger.{number}.db{suffix}")
+        return self.path / f"ledger.{number}.db"
+
+    def discard(self, name: str) -> None:
+        """Remove a file of ours that is no longer needed."""
+        (self.path / name).unlink(missing_ok=True)
+
+    def read(self, name: str) -> dict[str, Any]:
+        """A JSON file."""
+        path = self.path / name
+        try:
+            body: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise DataError(
+                f"{shown(path)} cannot be read ({error}): start again in another folder."
+            ) from None
+        return body
+
+    def write(self, name: str, body: Mapping[str, Any]) -> None:
+        """A JSON file, whole or not at all."""
+        text = json.dumps(body, indent=2, ensure_ascii=False) + "\n"
+        self.write_with(name, lambda path: path.write_text(text, encoding="utf-8"))
+
+    def write_with(self, name: str, write: Callable[[Path], object]) -> None:
+        """A file that something else writes, put in its place when it is durable."""
+        draft = self.path / (name + _PART)
+        write(draft)
+        with draft.open("rb") as written:
+            os.fsync(written.fileno())
+        draft.replace(self.path / name)

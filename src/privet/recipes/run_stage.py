@@ -1,0 +1,276 @@
+"""A run before anything is spent: its configuration, its public rows and its network, checked."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from privet.augment import to_float
+from privet.data import ImageSet
+from privet.errors import ConfigError
+from privet.hedge import Hedge, PoissonSum, Randomness, Units, size_mechanism
+from privet.learn import Keys
+from privet.learn.equation import INPUTS, TARGETS
+from privet.learn.gradients import trainable
+from privet.learn.keys import Purpose
+from privet.measure import Accuracy, accuracy, predictions
+from privet.privacy import Guarantee, Ledger, Plan, PoissonSteps, Reservation, Unit
+from privet.privacy.accountants import PLD
+from privet.public import PublicRows, final_linear
+from privet.public.warm_up import seeded
+from privet.recipes.models import CentredHead, features
+from privet.recipes.private_training import (
+    Material,
+    check,
+    expected_rows,
+    noise_for,
+    treated_as_public,
+)
+from privet.recipes.run_config import Asked, RunConfig, resolved
+from privet.recipes.sets import Sets, read_sets
+
+_ROWS_PER_ENCODING = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """Everything that a run works with, and that needs no private row.
+
+    Args:
+        asked: what was asked for.
+        config: what follows from it.
+        sets: images; the private ones are for the hedge alone.
+        network: what learns.
+        encoder: what features come from, where the network does not see images itself.
+        material: public rows as the network sees them, once they are encoded.
+        test: rows to measure accuracy on.
+        keys: randomness outside the hedge.
+        noise_seed: for tests; never saved.
+        device: where the network lies.
+    """
+
+    asked: Asked
+    config: RunConfig
+    sets: Sets
+    network: nn.Module
+    material: Material
+    test: PublicRows | None
+    keys: Keys
+    noise_seed: int | None
+    device: torch.device
+    encoder: nn.Module | None = None
+
+    def encoded(self) -> Stage:
+        """With features in place of images, if the network wants them."""
+        encoder = self.config.model.encoder()
+        if encoder is None:
+            return self
+        encoder = encoder.to(self.device)
+        public = _encoded(encoder, self.material.public)
+        if public is not None and isinstance(self.network, CentredHead):
+            self.network.centre_on(public.inputs)
+        return replace(
+            self,
+            encoder=encoder,
+            material=replace(self.material, public=public),
+            test=_encoded(encoder, self.test),
+        )
+
+    def hedge(self, reservation: Reservation) -> Hedge:
+        """The private images behind it, or their features."""
+        hedge = Hedge(
+            self.sets.private,
+            reservation,
+            declared_size=self.config.declared_size,
+            physical_batch=_ROWS_PER_ENCODING,
+            randomness=Randomness(self.noise_seed),
+            device=self.device,
+        )
+        encoder = self.encoder
+        if encoder is None:
+            return hedge
+
+        def encode(units: Units) -> dict[str, Tensor]:
+            return {INPUTS: features(encoder, units[INPUTS]), TARGETS: units[TARGETS]}
+
+        return hedge.map(encode)
+
+    def plan(self, mechanism: PoissonSum) -> Plan:
+        """All that will happen to private rows."""
+        training = self.config.training
+        steps = PoissonSteps(
+            sampling_rate=mechanism.sampling_rate,
+            noise_multiplier=mechanism.noise_multiplier,
+            steps=training.steps,
+        )
+        if self.config.declared_size is not None:
+            return Plan((steps,))
+        return Plan((size_mechanism(self.config.budget, self.config.relation).event, steps))
+
+    def noise(self) -> PoissonSum:
+        """The least noise for the budget; refused if the owner's ledger has no room for it."""
+        config = self.config
+        mechanism, plan = noise_for(
+            config.training,
+            config.budget,
+            config.relation,
+            declared=config.declared_size is not None,
+        )
+        if config.ledger is not None:
+            ledger = Ledger.open(config.ledger)
+            ledger.require_room(plan)
+            ledger.close()
+        return mechanism
+
+    def guarantee(self, plan: Plan) -> Guarantee:
+        """What a plan costs by itself."""
+        budget, relation = self.config.budget, self.config.relation
+        return Guarantee(
+            epsilon=PLD().epsilon(plan.events, budget.delta, relation),
+            delta=budget.delta,
+            relation=relation,
+            unit=Unit.EXAMPLE,
+            accountant=PLD().name,
+        )
+
+    def expected_batch(self) -> float | None:
+        """Rows in a step, if their number is declared."""
+        size = self.config.declared_size
+        return None if size is None else expected_rows(self.config.training, self.material, size)
+
+    def accuracy(self) -> Accuracy | None:
+        """Of the network as it is, on the test rows."""
+        if self.test is None:
+            return None
+        return accuracy(
+            predictions(self.logits, self.test.inputs), self.test.targets, len(self.class_names)
+        )
+
+    def logits(self, inputs: Tensor) -> Tensor:
+        """What the network says of stored inputs."""
+        inputs = inputs.to(self.device)
+        found: Tensor = self.network(to_float(inputs) if self.material.pixels else inputs)
+        return found
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Of the private images."""
+        return self.config.class_names
+
+    @property
+    def num_parameters(self) -> int:
+        """How many numbers are learned."""
+        return sum(each.numel() for each in trainable(self.network).values())
+
+    @property
+    def treated_as_public(self) -> tuple[str, ...]:
+        """For the certificate."""
+        training, used = self.config.training, list(treated_as_public(self.config.training, self.material))
+        if training.warm_up is not None and self.material.public_classes is not None:
+            used.append("public rows have other classes: a warm-up head of their own was dropped")
+        if not self.config.model.sees_images:
+            used.append("a frozen encoder that was trained on ImageNet")
+            if self.material.public is not None:
+                used.append("public rows for the mean and the deviations of features")
+        if self.test is not None:
+            used.append("test rows, declared non-private, for accuracy during and after training")
+        return tuple(used)
+
+    def warnings(self) -> list[str]:
+        """What is allowed and yet worth a sentence."""
+        size, delta = self.config.declared_size, self.config.budget.delta
+        notes = list(self.sets.notes)
+        if size is not None and delta >= 1 / size:
+            notes.append(
+                f"δ = {delta:g} is not below 1/{size:g}, one over the declared size: it allows "
+                f"that a single image is published whole, so choose one well below {1 / size:.1g}."
+            )
+        if self.material.public_classes is not None:
+            notes.append(
+                f"The public images have {self.material.public_classes} classes of their own: "
+                "they warm up all but the head, and nothing else."
+            )
+        if self.noise_seed is not None:
+            notes.append("The noise is seeded, so this run is NOT private.")
+        return notes
+
+
+def staged(
+    asked: Asked, *, noise_seed: int | None = None, device: str = "cpu", unread: bool = False
+) -> Stage:
+    """Read, decide and check everything; refuse what cannot work before anything is written."""
+    _ = asked.budget  # the cheapest refusals come first
+    sets = read_sets(asked.data_choice, unread=unread)
+    config = resolved(asked, sets, seeded=noise_seed is not None)
+    keys = Keys(config.training.seed, _view_seed(noise_seed))
+    shape = config.image_shape
+    place = _device(device)
+    with seeded(keys.generator(Purpose.WEIGHTS)):
+        network = config.model.network(shape, len(config.class_names)).to(place).eval()
+    material = Material(
+        input_shape=config.model.input_shape(shape),
+        num_classes=len(config.class_names),
+        public=_rows(sets.public, place),
+        public_classes=sets.public_classes,
+        pixels=config.model.sees_images,
+    )
+    _check_warm_up(network, config, material)
+    check(network, config.training, material, keys)
+    return Stage(
+        asked=asked,
+        config=config,
+        sets=sets,
+        network=network,
+        material=material,
+        test=_rows(sets.test, place),
+        keys=keys,
+        noise_seed=noise_seed,
+        device=place,
+    )
+
+
+def _check_warm_up(network: nn.Module, config: RunConfig, material: Material) -> None:
+    """Public rows of other classes teach all but the head: refuse a model that is all head."""
+    if material.public_classes is None:
+        return
+    others = f"The public images have {material.public_classes} classes of their own"
+    if config.training.warm_up is None:
+        raise ConfigError(f"{others}: they are good for a warm-up only, so give --warm-up public.")
+    head, _ = final_linear(network)
+    if all(name.startswith(head + ".") for name in trainable(network)):
+        raise ConfigError(
+            f"{others}, and this model is nothing but a head: give public images of the private "
+            "classes, or another --model."
+        )
+
+
+def _rows(images: ImageSet | None, device: torch.device) -> PublicRows | None:
+    return None if images is None else PublicRows.from_images(images).to(device)
+
+
+def _encoded(encoder: nn.Module, rows: PublicRows | None) -> PublicRows | None:
+    return None if rows is None else PublicRows(features(encoder, rows.inputs), rows.targets)
+
+
+def _view_seed(noise_seed: int | None) -> int | None:
+    """Views repeat in seeded runs; else their key is fresh."""
+    if noise_seed is None:
+        return None
+    if noise_seed < 0:
+        raise ConfigError(f"--noise-seed is {noise_seed}: give a whole number from 0 upwards.")
+    digest = hashlib.blake2b(f"views {noise_seed}".encode(), digest_size=16).digest()
+    return int.from_bytes(digest)
+
+
+def _device(name: str) -> torch.device:
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason: Any = str(error).splitlines()[0]
+        raise ConfigError(f"--device {name} cannot be used here ({reason}).") from None
+    return device

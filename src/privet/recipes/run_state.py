@@ -1,0 +1,56 @@
+"""What a run has to remember of its place in a ledger, so that another process can go on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from privet.errors import DataError
+from privet.hedge import PoissonSum
+from privet.measure import Accuracy
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunState:
+    """Grows as a run gets under way. Nothing in it is private: a divisor is declared or released.
+
+    Args:
+        label: under which the ledger knows the run; it finds a reservation whose id was lost.
+        ledger: its file, seen from the run's folder.
+        mechanism: clip, noise and sampling of every step.
+        reservation: what pays.
+        divisor: the expected number of rows in a step.
+        public_only: accuracy after the warm-up, before the first private step.
+    """
+
+    label: str
+    ledger: str
+    mechanism: PoissonSum
+    reservation: str | None = None
+    divisor: float | None = None
+    public_only: Accuracy | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return {
+            "label": self.label,
+            "ledger": self.ledger,
+            "mechanism": asdict(self.mechanism),
+            "reservation": self.reservation,
+            "divisor": self.divisor,
+            "public_only": None if self.public_only is None else asdict(self.public_only),
+        }
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> RunState:
+        """What `to_json` was given."""
+        try:
+            found = body["public_only"]
+            if found is not None:
+                found = Accuracy(**{**found, "by_class": tuple(found["by_class"])})
+            return cls(
+                **{**body, "mechanism": PoissonSum(**body["mechanism"]), "public_only": found}
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"run.json cannot be read ({error!r}): start again.") from None

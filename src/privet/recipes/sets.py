@@ -1,0 +1,184 @@
+"""From what `--public` and `--test` say to three sets of images of one shape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from privet.data import ImageSet, load
+from privet.data.builtin import BUILTIN
+from privet.data.guard import GIB, shown
+from privet.data.options import Channels, parse_size
+from privet.errors import ConfigError, DataError
+
+Part = float | int | str | None
+"""A share, a count, or where another set lies."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataChoice:
+    """Where images come from, as a run remembers it.
+
+    Args:
+        source: the private images, and what is split off them.
+        public: a share or a count of them, another source, or none.
+        test: likewise; declared not to be private.
+        resize: one size for all, such as 32 or 32x48.
+        channels: rgb or grey for all.
+        seed: of the split.
+    """
+
+    source: str
+    public: str | None = None
+    test: str | None = None
+    resize: str | None = None
+    channels: str | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.resize is not None:
+            parse_size(self.resize)
+        if self.channels not in (None, *Channels):
+            raise ConfigError(f"--channels is {self.channels!r}: give rgb or grey.")
+
+    def placed(self) -> DataChoice:
+        """With sources that are found from any folder."""
+        return replace(
+            self,
+            source=_placed(self.source),
+            public=_placed(self.public) if isinstance(part_of(self.public), str) else self.public,
+            test=_placed(self.test) if isinstance(part_of(self.test), str) else self.test,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sets:
+    """Images of one shape, and what was done to make them so.
+
+    Args:
+        private: rows that only the hedge may read.
+        public: rows for whatever they are good for.
+        test: rows that are declared not to be private.
+        public_classes: how many classes the public rows have, if other ones.
+        notes: sentences for whoever started the run.
+    """
+
+    private: ImageSet
+    public: ImageSet | None = None
+    test: ImageSet | None = None
+    public_classes: int | None = None
+    notes: tuple[str, ...] = ()
+
+
+def read_sets(choice: DataChoice, *, unread: bool = False) -> Sets:
+    """All three; `unread` leaves images undecoded where their format allows it."""
+    private = _load(choice.source, choice, unread=unread)
+    notes: list[str] = []
+    parts: dict[str, float | int | ImageSet | None] = {}
+    for name, text in (("public", choice.public), ("test", choice.test)):
+        part = part_of(text)
+        if isinstance(part, str):
+            _refuse_same(name, part, choice.source)
+            parts[name] = _fitting(name, part, choice, private, notes)
+        else:
+            parts[name] = part
+    public = parts["public"]
+    others = None
+    if isinstance(public, ImageSet) and not same_classes(private, public):
+        others = public.num_classes
+    split = private.split(public=public, test=parts["test"], seed=choice.seed)
+    return Sets(
+        private=split.private,
+        public=split.public,
+        test=split.test,
+        public_classes=others,
+        notes=tuple(notes),
+    )
+
+
+def read_test(source: str, choice: DataChoice, like: ImageSet) -> tuple[ImageSet, list[str]]:
+    """Another test set, in the shape and with the classes of images that a model knows."""
+    notes: list[str] = []
+    test = _fitting("test", source, choice, like, notes)
+    if not same_classes(like, test):
+        raise ConfigError(
+            f"{shown(source)} has other classes ({test.num_classes}) than the model "
+            f"({like.num_classes}): give both the same class names."
+        )
+    return test, notes
+
+
+def same_classes(data: ImageSet, other: ImageSet) -> bool:
+    """Whether labels mean the same: equal names, or numbers instead of names."""
+    names, others = data.class_names or (), other.class_names or ()
+    numbered = any(each == tuple(map(str, range(len(each)))) for each in (names, others))
+    return len(others) <= len(names) and (numbered or names == others)
+
+
+def part_of(text: str | None) -> Part:
+    """0.1 is a share, 100 a count, anything else a source."""
+    if text is None:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _load(
+    source: str, choice: DataChoice, *, part: str | None = None, unread: bool = False
+) -> ImageSet:
+    return load(
+        source,
+        part=part,
+        resize=None if choice.resize is None else parse_size(choice.resize),
+        channels=None if choice.channels is None else Channels(choice.channels),
+        require_labels=True,
+        memory_limit=0 if unread else 2 * GIB,
+    )
+
+
+def _fitting(
+    name: str, source: str, choice: DataChoice, private: ImageSet, notes: list[str]
+) -> ImageSet:
+    """Another set, brought to the shape of the private images if it has another."""
+    part = "test" if name == "test" and _has_part(source, "test") else None
+    found = _load(source, choice, part=part)
+    if found.image_shape == private.image_shape:
+        return found
+    height, width, channels = private.image_shape
+    sizes = ["×".join(map(str, each.image_shape)) for each in (found, private)]
+    notes.append(f"The {name} images are {sizes[0]}; they are brought to {sizes[1]}.")
+    fitted = replace(
+        choice, resize=f"{height}x{width}", channels=str(Channels.RGB if channels == 3 else "grey")
+    )
+    return _load(source, fitted, part=part)
+
+
+def _has_part(source: str, part: str) -> bool:
+    try:
+        load(source, part=part, memory_limit=0)
+    except DataError:
+        return False
+    return True
+
+
+def _refuse_same(name: str, source: str, private: str) -> None:
+    """Private rows are not public because someone says so twice."""
+    if _placed(source) != _placed(private):
+        return
+    if name == "test" and _has_part(source, "train") and _has_part(source, "test"):
+        return
+    raise ConfigError(
+        f"--{name} names the private data themselves: give a share of them, such as 0.1, or "
+        "another source."
+    )
+
+
+def _placed(source: str | None) -> str:
+    assert source is not None
+    return source if source in BUILTIN else str(Path(source).expanduser().resolve())

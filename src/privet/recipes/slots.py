@@ -1,0 +1,103 @@
+"""Names for what fills the slots of equation 1, as configurations save them and people type them.
+
+`--views augmented:num_views=16,flip=false` and {"kind": "augmented", "num_views": 16, ...} are the
+same value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from privet.augment import CropFlip
+from privet.learn import (
+    SGD,
+    Adam,
+    Ascent,
+    AsIs,
+    Augmented,
+    LastPrivate,
+    Mirror,
+    Mixed,
+    NoOrigin,
+    PublicMoments,
+    PublicOrigin,
+    RandomDirections,
+    Unperturbed,
+    Unscaled,
+)
+from privet.learn.origins import Origin
+from privet.learn.perturbations import Perturbation
+from privet.learn.scales import Scale
+from privet.learn.updates import Update
+from privet.learn.views import Views
+from privet.recipes.forms import Forms, Kind
+from privet.recipes.models import MODELS, Model
+
+_BASES = {"sgd": Kind(SGD), "adam": Kind(Adam)}
+
+FORMS = Forms(
+    {
+        Views: {"plain": Kind(AsIs), "augmented": Kind(Augmented), "mixed": Kind(Mixed)},
+        Perturbation: {
+            "none": Kind(Unperturbed),
+            "sam": Kind(Ascent, {"adaptive": False}),
+            "asam": Kind(Ascent, {"adaptive": True}),
+            "random": Kind(RandomDirections),
+        },
+        Scale: {"none": Kind(Unscaled), "public-moments": Kind(PublicMoments)},
+        Origin: {
+            "none": Kind(NoOrigin),
+            "public": Kind(PublicOrigin),
+            "last": Kind(LastPrivate),
+        },
+        Update: {**_BASES, "mirror": Kind(Mirror)},
+        SGD | Adam: _BASES,
+        Model: MODELS,
+    }
+)
+
+_SLOTS: Mapping[str, Any] = {
+    "views": Views,
+    "perturb": Perturbation,
+    "scale": Scale,
+    "origin": Origin,
+    "update": Update,
+}
+SLOT_NAMES = tuple(_SLOTS)
+
+
+def read_slot(name: str, text: str, augment: CropFlip) -> Any:
+    """What an option such as `--views` puts into its slot.
+
+    Args:
+        name: of the slot.
+        text: as typed; a whole number of views means as many augmentations.
+        augment: what views start from; keys change it.
+    """
+    if name == "views" and text.removeprefix("-").isdecimal():
+        text = f"augmented:num_views={text}"
+    return FORMS.read(_SLOTS[name], text, f"--{name}", {CropFlip: augment})
+
+
+def slot_text(name: str, value: Any) -> str:
+    """A slot as one would type it."""
+    kind, *settings = _flat(FORMS.plain(_SLOTS[name], value))
+    return f"{kind}:{','.join(settings)}" if settings else kind
+
+
+def _flat(body: Mapping[str, Any]) -> list[str]:
+    words = []
+    for key, value in body.items():
+        if isinstance(value, Mapping):
+            kind, *rest = _flat(value) if "kind" in value else [None, *_flat(value)]
+            words += [*([f"{key}={kind}"] if kind else []), *rest]
+        elif value is not None:
+            words.append(value if key == "kind" else f"{key}={_word(value)}")
+    return words
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)

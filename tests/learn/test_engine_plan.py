@@ -1,0 +1,294 @@
+"""The planner: whatever it picks agrees with the loop, and what no rule knows goes to the loop."""
+
+import re
+
+import pytest
+import torch
+from torch import nn
+
+from privet.errors import ConfigError
+from privet.hedge import Units
+from privet.learn.engine import (
+    Engine,
+    EngineName,
+    gradient_sum,
+    plan_engine,
+    with_physical_batch,
+)
+from privet.learn.gradients import copied, trainable
+from privet.learn.loop import LoopSum
+from privet.learn.objective import Examples, Objective, cross_entropy
+from privet.models import MLP
+
+CLASSES, WIDTH, UNITS = 3, 6, 5
+
+
+class Direct(nn.Module):
+    """A parameter of its own, in no layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.stretch, self.head = nn.Parameter(torch.ones(WIDTH)), nn.Linear(WIDTH, CLASSES)
+
+    def forward(self, x):
+        return self.head(torch.tanh(x * self.stretch))
+
+
+class Extra(nn.Module):
+    """A layer that was given one more parameter."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.head = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, CLASSES)
+        self.layer.register_parameter("stretch", nn.Parameter(torch.rand(WIDTH)))
+
+    def forward(self, x):
+        return self.head(torch.tanh(self.layer(x) * self.layer.stretch))
+
+
+class Attends(nn.Module):
+    """Attention as torch has it."""
+
+    def __init__(self):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(2, 1, batch_first=True)
+        self.head = nn.Linear(WIDTH, CLASSES)
+
+    def forward(self, x):
+        tokens = x.unflatten(1, (-1, 2))
+        return self.head(self.attention(tokens, tokens, tokens, need_weights=False)[0].flatten(1))
+
+
+class Squared(nn.Linear):
+    """A linear layer by name."""
+
+    def forward(self, x):
+        return super().forward(x) ** 2
+
+
+class Borrows(nn.Module):
+    """A layer's weight is used behind the layer's back."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.head = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, CLASSES)
+
+    def forward(self, x):
+        return self.head(nn.functional.linear(torch.tanh(self.layer(x)), self.layer.weight))
+
+
+class Idle(nn.Module):
+    """A layer that is never called, while its weight is used."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(WIDTH, CLASSES)
+
+    def forward(self, x):
+        return nn.functional.linear(x, self.layer.weight)
+
+
+class Patched(nn.Module):
+    """A layer whose forward was replaced."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(WIDTH, CLASSES)
+        self.layer.forward = lambda x: x.square() @ self.layer.weight.T + self.layer.bias
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+class Mixes(nn.Module):
+    """Examples that see each other."""
+
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(WIDTH, CLASSES)
+
+    def forward(self, x):
+        return self.head(x - x.mean(0))
+
+
+class Reshapes(nn.Module):
+    """Rows that are not one per example inside."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.head = nn.Linear(2, 4), nn.Linear(12, CLASSES)
+
+    def forward(self, x):
+        return self.head(torch.tanh(self.layer(x.reshape(-1, 2))).reshape(len(x), -1))
+
+
+def weight_normed():
+    return nn.Sequential(
+        nn.utils.parametrizations.weight_norm(nn.Linear(WIDTH, WIDTH)), nn.Linear(WIDTH, CLASSES)
+    )
+
+
+# With what speaks against other engines.
+LOOP_ONLY = {
+    "direct parameter": (Direct, "no rule for Direct"),
+    "extra parameter": (Extra, "no rule for Linear 'layer'"),
+    "multi-head attention": (Attends, "no rule for MultiheadAttention"),
+    "subclass": (lambda: Squared(WIDTH, CLASSES), "no rule for Squared"),
+    "weight norm": (weight_normed, "no rule for Parametri"),
+    "borrowed weight": (Borrows, "do not agree"),
+    "idle layer": (Idle, "do not agree"),
+    "patched layer": (Patched, "do not agree"),
+    "mixed examples": (Mixes, "do not agree"),
+    "reshaped rows": (Reshapes, "one row per view"),
+    "grouped convolution": (
+        lambda: nn.Sequential(
+            nn.Unflatten(1, (2, 3, 1)),
+            nn.Conv2d(2, 2, 1, groups=2),
+            nn.Flatten(),
+            nn.Linear(WIDTH, CLASSES),
+        ),
+        "no rule for Conv2d",
+    ),
+}
+
+SUPPORTED = {
+    "mlp": lambda: MLP(WIDTH, (8,), CLASSES),
+    "conv net": lambda: nn.Sequential(
+        nn.Unflatten(1, (1, 2, 3)),
+        nn.Conv2d(1, 4, 2),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(8, CLASSES),
+    ),
+}
+
+
+def units_of(count):
+    generator = torch.Generator().manual_seed(count)
+    return Units(
+        {
+            "images": torch.randn(count, WIDTH, generator=generator, dtype=torch.float64),
+            "labels": torch.randint(CLASSES, (count,), generator=generator),
+        },
+        torch.arange(count + 1),
+    )
+
+
+def repeated(num_views):
+    """Views that differ, so that examples of several are more than one example."""
+
+    def views(units):
+        faint = 1 - torch.arange(num_views, dtype=torch.float64) / (2 * num_views)
+        inputs = (units["images"][:, None] * faint[:, None]).flatten(0, 1)
+        return Examples(inputs, units["labels"].repeat_interleave(num_views))
+
+    return views
+
+
+def objective(make_model, num_views=1, **slots):
+    torch.manual_seed(0)
+    model = make_model().double()
+    plain = Objective.plain(model, cross_entropy, repeated(num_views), num_views)
+    return Objective(**{**vars(plain), **slots})
+
+
+def reference(objective, units):
+    """Each unit's gradient, from a pass of its own over its views."""
+    parameters, found = list(trainable(objective.model).values()), []
+    for unit in range(len(units)):
+        own = objective.views(units.select(torch.arange(len(units)) == unit))
+        loss = cross_entropy(objective.model(own.inputs), own.targets).mean()
+        gradients = torch.autograd.grad(loss, parameters, materialize_grads=True)
+        found.append(torch.cat([gradient.flatten() for gradient in gradients]))
+    return torch.stack(found)
+
+
+def check(summand, expected, units):
+    weights = torch.rand(len(units), dtype=torch.float64)
+    torch.testing.assert_close(summand.norms(units), expected.norm(dim=1))
+    total = summand.weighted_sum(units, weights)
+    flat = torch.cat([block.flatten() for block in total.values()])
+    torch.testing.assert_close(flat, weights @ expected)
+
+
+@pytest.mark.parametrize("num_views", [1, 4])
+@pytest.mark.parametrize("name", SUPPORTED)
+class TestSupported:
+    def test_an_engine_is_picked_by_its_time(self, name, num_views):
+        plan = plan_engine(objective(SUPPORTED[name], num_views), units_of)
+        seconds = plan.seconds_per_unit
+        assert set(seconds) == {"loop", "batched", "ghost"}
+        assert plan.engine.name.value == min(seconds, key=seconds.get)
+        assert plan.reason == "the fastest here"
+        assert str(plan).startswith(f"{plan.engine.name.value} engine, ")
+
+    def test_what_is_picked_agrees_with_a_naive_reference(self, name, num_views):
+        aim, units = objective(SUPPORTED[name], num_views), units_of(UNITS)
+        plan = plan_engine(aim, units_of)
+        check(gradient_sum(aim, plan.engine), reference(aim, units), units)
+
+    @pytest.mark.parametrize("engine", EngineName)
+    def test_a_chosen_engine_is_taken(self, name, num_views, engine):
+        aim, units = objective(SUPPORTED[name], num_views), units_of(UNITS)
+        chosen = with_physical_batch(engine, aim, units_of)
+        assert chosen.name is engine
+        assert (chosen.physical_batch == 1) == (engine is EngineName.LOOP)
+        check(gradient_sum(aim, chosen), reference(aim, units), units)
+
+
+@pytest.mark.parametrize("num_views", [1, 4])
+@pytest.mark.parametrize("name", LOOP_ONLY)
+class TestLoopOnly:
+    def test_the_loop_is_picked_with_a_reason(self, name, num_views):
+        make_model, reason = LOOP_ONLY[name]
+        plan = plan_engine(objective(make_model, num_views), units_of)
+        assert plan.engine == Engine(name=EngineName.LOOP)
+        assert plan.seconds_per_unit == {}
+        assert reason in str(plan)
+
+    def test_the_loop_is_right(self, name, num_views):
+        aim, units = objective(LOOP_ONLY[name][0], num_views), units_of(UNITS)
+        check(LoopSum(aim), reference(aim, units), units)
+
+    @pytest.mark.parametrize("engine", [EngineName.BATCHED, EngineName.GHOST])
+    def test_another_engine_is_refused_with_the_reason(self, name, num_views, engine):
+        make_model, reason = LOOP_ONLY[name]
+        refused = f"The {engine.value} engine cannot take this model: .*{re.escape(reason)}"
+        with pytest.raises(ConfigError, match=refused):
+            with_physical_batch(engine, objective(make_model, num_views), units_of)
+
+
+def test_scales_and_origins_leave_ghosts_out():
+    aim = objective(SUPPORTED["mlp"])
+    ones = {name: torch.ones_like(value) for name, value in aim.weights[0].items()}
+    for slots in ({"scale": ones}, {"origin": ones}):
+        plan = plan_engine(objective(SUPPORTED["mlp"], **slots), units_of)
+        assert set(plan.seconds_per_unit) == {"loop", "batched"}
+
+
+def test_planning_leaves_the_model_as_it_was():
+    aim = objective(SUPPORTED["mlp"])
+    before = copied(trainable(aim.model))
+    plan_engine(aim, units_of)
+    after = trainable(aim.model)
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    assert all(parameter.requires_grad for parameter in after.values())
+    assert all(parameter.grad is None for parameter in after.values())
+    assert not any(layer._forward_hooks for layer in aim.model.modules())
+
+
+def test_a_physical_batch_fits_in_memory():
+    """Fewer of what is larger, and never none."""
+    small = with_physical_batch(EngineName.BATCHED, objective(SUPPORTED["mlp"]), units_of)
+    large = with_physical_batch(
+        EngineName.BATCHED, objective(lambda: MLP(WIDTH, (1500, 1500), CLASSES)), units_of
+    )
+    assert 1 <= large.physical_batch < small.physical_batch <= 256
+
+
+def test_engines_are_checked():
+    assert Engine(name="batched", physical_batch=4).name is EngineName.BATCHED
+    with pytest.raises(ConfigError, match="physical batch"):
+        Engine(name=EngineName.LOOP, physical_batch=0)
+    with pytest.raises(ValueError, match="vmap"):
+        Engine(name="vmap")

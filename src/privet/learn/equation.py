@@ -11,7 +11,7 @@ rows and weights that are already private.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -117,8 +117,21 @@ class Equation:
         if self.public_batch < 1:
             raise ConfigError(f"The public batch must be at least 1, not {self.public_batch}.")
 
-    def step(self, state: State, steps: Steps, pace: Pace) -> State:
-        """One private step; `steps` knows clip, noise and sampling."""
+    def step(
+        self,
+        state: State,
+        steps: Steps,
+        pace: Pace,
+        on_gradient: Callable[[PrivateGradient], None] | None = None,
+    ) -> State:
+        """One private step.
+
+        Args:
+            state: where the last step left off.
+            steps: the hedge's; they know clip, noise and sampling.
+            pace: how far to go.
+            on_gradient: told g, for diagnostics.
+        """
         method, t = self.method, state.step
         gradients = self.public_gradients(state.weights, t)
         public = _mean(gradients)
@@ -136,6 +149,8 @@ class Equation:
             total = combined(torch.add, total, self._joined_sum(summand, steps, t))
         g = PrivateGradient(_around(o, combined(lambda block: block / self.divisor, total)))
 
+        if on_gradient is not None:
+            on_gradient(g)
         w, memory = method.update.apply(state.weights, g, public, state.update, pace)
         origin = method.origin.remember(state.origin, g)
         return State(weights=w, step=t + 1, scale=seen, origin=origin, update=memory)

@@ -32,7 +32,8 @@ format: setup
 	$(BIN)/ruff format
 
 bench: setup
-	for script in calibration startup clipped_sum step_overhead crash_ledger; do \
+	for script in calibration startup clipped_sum step_overhead crash_ledger paper_preset \
+		step_cost; do \
 		$(BIN)/python benchmarks/$$script.py || exit 1; done
 	$(BIN)/python benchmarks/render_tables.py
 

@@ -5,7 +5,8 @@ from typing import Annotated
 import typer
 
 from privet import __version__
-from privet.cli import account, data, demo, ledger
+from privet.cli import account, data, demo, evaluate, ledger, train
+from privet.cli.panels import PanelCommand
 
 app = typer.Typer(
     name="privet",
@@ -16,6 +17,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("demo")(demo.demo)
+app.command("train", cls=PanelCommand)(train.train)
+app.command("evaluate")(evaluate.evaluate)
 app.command("account")(account.account)
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(data.app, name="data")

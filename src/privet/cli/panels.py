@@ -1,13 +1,14 @@
 """Help whose options stand under headings, without boxes and colours."""
 
-import typer
+from typing import Any
+
 from typer.core import TyperCommand
 
 
 class PanelCommand(TyperCommand):
-    """Options are grouped by their `rich_help_panel`, in the order in which they appear."""
+    """Options are grouped by their `rich_help_panel`, in the order in which these appear."""
 
-    def format_options(self, ctx: typer.Context, formatter: typer.core.HelpFormatter) -> None:  # type: ignore[name-defined, override]
+    def format_options(self, ctx: Any, formatter: Any) -> None:
         """One section each."""
         sections: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):

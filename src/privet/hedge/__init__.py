@@ -1,6 +1,6 @@
 """The boundary that private rows never cross: units, sampling, clipping, noise."""
 
-from privet.hedge.clipping import clipped_sum
+from privet.hedge.clipping import ClippedSum, clipped_sum
 from privet.hedge.hedge import Hedge, NoisySum, NotPrivate, Steps
 from privet.hedge.mechanism import GaussianSum, Mechanism, PoissonSum
 from privet.hedge.randomness import Randomness
@@ -18,6 +18,7 @@ from privet.hedge.units import Units
 
 __all__ = [
     "Blocks",
+    "ClippedSum",
     "Count",
     "GaussianSum",
     "Hedge",

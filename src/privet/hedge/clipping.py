@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator
+from typing import NewType
 
 import torch
 from torch import Tensor
@@ -16,7 +17,11 @@ _ROUNDING = {torch.float64: 1e-10, torch.float32: 1e-5}
 _SMALLEST_WEIGHT = 1e-30  # single precision rounds smaller ones too coarsely
 
 
-def clipped_sum(batches: Iterable[Units], summand: Summand, clip_norm: float) -> Blocks:
+ClippedSum = NewType("ClippedSum", Blocks)
+"""A bounded sum without noise: of private units it must not leave the hedge."""
+
+
+def clipped_sum(batches: Iterable[Units], summand: Summand, clip_norm: float) -> ClippedSum:
     """Σ clip(vector), in double precision, however the units are batched.
 
     Guarantees:
@@ -26,7 +31,7 @@ def clipped_sum(batches: Iterable[Units], summand: Summand, clip_norm: float) ->
     total = _zeros(summand)
     for units in batches:
         _add(total, _batch_sum(units, summand, clip_norm))
-    return total
+    return ClippedSum(total)
 
 
 def clip_weights(norms: Tensor, clip_norm: float) -> Tensor:

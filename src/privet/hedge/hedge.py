@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from privet.errors import ConfigError, PrivacyError
-from privet.hedge.clipping import clipped_sum
+from privet.hedge.clipping import ClippedSum, clipped_sum
 from privet.hedge.mechanism import GaussianSum, Mechanism, PoissonSum
 from privet.hedge.randomness import Randomness
 from privet.hedge.summand import Blocks, Summand
@@ -202,7 +202,7 @@ class Hedge:
         return self.__noised(total, summand, mechanism, stream, number)
 
     def __noised(
-        self, total: Blocks, summand: Summand, mechanism: Mechanism, stream: int, number: int
+        self, total: ClippedSum, summand: Summand, mechanism: Mechanism, stream: int, number: int
     ) -> NoisySum:
         """Noise for a sum whose spend is durable."""
         self.__randomness.claim(stream, number)

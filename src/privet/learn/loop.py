@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 from weakref import WeakKeyDictionary
 
@@ -15,7 +16,8 @@ import torch
 from torch import Tensor
 
 from privet.hedge import Units
-from privet.learn.gradients import Blocks, at_weights, squared_norm, trainable
+from privet.learn.gradients import Blocks, at_weights, squared_norm
+from privet.learn.leaves import Leaves
 from privet.learn.objective import Examples, Objective
 
 
@@ -25,6 +27,7 @@ class LoopSum:
     def __init__(self, objective: Objective) -> None:
         self._objective = objective
         self._kept: WeakKeyDictionary[Units, list[tuple[Tensor, ...]]] = WeakKeyDictionary()
+        self._kept_leaves: dict[int, Leaves] = {}
 
     def zeros(self) -> Blocks:
         """One block per parameter."""
@@ -58,16 +61,22 @@ class LoopSum:
             yield Examples(views.inputs[start:end], views.targets[start:end])
 
     def _gradient(self, views: Examples) -> tuple[Tensor, ...]:
-        """S ⊙ (mean over weights and views of ∇ℓ) − o of one unit."""
+        """One unit's s ⊙ g − o, g the mean over weights and views of ∇ℓ."""
         objective = self._objective
-        parameters = list(trainable(objective.model).values())
-        groups = objective.dealt_out(views)
         total: tuple[Tensor, ...] = ()
-        for weights, group in zip(objective.weights, groups, strict=True):
-            with at_weights(objective.model, weights), torch.enable_grad():
-                outputs = objective.model(group.inputs)
-                loss = objective.loss(outputs, group.targets).sum() / len(views)
-                found = torch.autograd.grad(loss, parameters, materialize_grads=True)
+        for number, group in enumerate(objective.dealt_out(views)):
+            with at_weights(objective.model, objective.weights[number]):
+                found = self._leaves(number).gradients(partial(self._loss, group, len(views)))
             # Not in place: autograd may hand out one tensor for two parameters.
             total = torch._foreach_add(total, found) if total else found
         return objective.centred(total)
+
+    def _loss(self, group: Examples, count: int) -> Tensor:
+        outputs = self._objective.model(group.inputs)
+        return self._objective.loss(outputs, group.targets).sum() / count
+
+    def _leaves(self, number: int) -> Leaves:
+        """Kept from example to example, for each of the weights."""
+        if number not in self._kept_leaves:
+            self._kept_leaves[number] = Leaves(self._objective.model)
+        return self._kept_leaves[number]

@@ -125,7 +125,8 @@ class MatrixRule(Rule[nn.Linear | nn.Conv2d]):
 
     def _standardisation(self) -> Standardisation | None:
         if isinstance(self.layer, StandardisedConv2d):
-            return Standardisation.of(self.layer)
+            weight = self.layer.weight.movedim(1, -1).flatten(1)  # as patches lie
+            return Standardisation.of(self.layer, weight)
         return None
 
 

@@ -28,10 +28,9 @@ class Standardisation:
     unit: Tensor
 
     @classmethod
-    def of(cls, layer: StandardisedConv2d) -> Standardisation:
-        """Rows in the order of patches: channels last."""
+    def of(cls, layer: StandardisedConv2d, weight: Tensor) -> Standardisation:
+        """Of a layer whose weights are given as rows (o, d), in any order of coordinates."""
         with torch.no_grad():
-            weight = layer.weight.movedim(1, -1).flatten(1)
             centred = weight - weight.mean(1, keepdim=True)
             squares = centred.square().sum(1)
             floor = squares.clamp(min=layer.floor)

@@ -10,11 +10,13 @@ import types
 from collections.abc import Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
 from enum import Enum
-from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeAlias, Union, get_args, get_type_hints
+from typing import get_origin as typing_origin
 
 from privet.errors import ConfigError
 
 Hint: TypeAlias = Any
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -23,7 +25,9 @@ class Kind:
     cls: type
     fixed: Mapping[str, Any] = field(default_factory=dict)
 
+
 Table = Mapping[str, Kind]
+
 
 @dataclass(frozen=True)
 class Forms:
@@ -55,7 +59,7 @@ class Forms:
         if body is None or hint is Any:
             return body
         hint = _without_none(hint)
-        if is_dataclass(hint):
+        if isinstance(hint, type) and is_dataclass(hint):
             return self._made_fields(hint, body, where)
         return _checked(hint, body, where)
 
@@ -100,9 +104,7 @@ class Forms:
         if odd:
             raise ConfigError(f"{where} differs from what this Privet knows in {odd[0]!r}.")
         return cls(
-            **{
-                name: self.made(hint, body[name], f"{where}.{name}") for name, hint in known.items()
-            }
+            **{name: self.made(hint, body[name], f"{where}.{name}") for name, hint in known.items()}
         )
 
     def _read_fields(
@@ -149,10 +151,12 @@ class Forms:
             else:
                 yield each.name
 
+
 def _fields(cls: Any) -> list[tuple[Field[Any], Hint]]:
     """The fields that a dataclass is made of, with their types."""
     hints = get_type_hints(cls)
     return [(each, hints[each.name]) for each in fields(cls) if each.init]
+
 
 def _named(table: Table, value: Any) -> tuple[str, Kind]:
     for name, kind in table.items():
@@ -161,10 +165,12 @@ def _named(table: Table, value: Any) -> tuple[str, Kind]:
             return name, kind
     raise ConfigError(f"{type(value).__name__} has no name here, so it cannot be saved.")
 
+
 def _looked_up(table: Table, name: object, where: str) -> Kind:
     if name not in table:
         raise ConfigError(f"{where} is {name!r}: choose {', '.join(table)}.")
     return table[str(name)]
+
 
 def _pairs(text: str, where: str) -> dict[str, str]:
     pairs: dict[str, str] = {}
@@ -175,10 +181,17 @@ def _pairs(text: str, where: str) -> dict[str, str]:
         pairs[key] = value
     return pairs
 
+
+def get_origin(hint: Hint) -> Any:
+    """What an annotation such as `tuple[int, ...]` is a form of."""
+    return typing_origin(hint)
+
+
 def _without_none(hint: Hint) -> Hint:
     if get_origin(hint) in (Union, types.UnionType):
         [hint] = (each for each in get_args(hint) if each is not type(None))
     return hint
+
 
 def _checked(hint: Hint, body: Any, where: str) -> Any:
     """A plain value of the annotated type."""
@@ -192,6 +205,7 @@ def _checked(hint: Hint, body: Any, where: str) -> Any:
     if not isinstance(body, wanted) or (isinstance(body, bool) and hint is not bool):
         raise ConfigError(f"{where} is {body!r}, which is no {hint.__name__}.")
     return hint(body)
+
 
 def _number(hint: Hint, text: str, where: str) -> Any:
     """A typed word as the annotated type."""
@@ -208,4 +222,3 @@ def _number(hint: Hint, text: str, where: str) -> Any:
         kind = "a whole number" if hint is int else "a number"
         kind = "whole numbers such as 200-100" if get_origin(hint) is tuple else kind
         raise ConfigError(f"{where} is {text!r}: give {kind}.") from None
-

@@ -80,8 +80,10 @@ class Preset:
             views = Mixed(num_base=self.num_views, num_self=self.num_mixed, augment=augment)
         else:
             several = Augmented(num_views=self.num_views, augment=augment)
-            views = AsIs() if self.num_views == 1 and not isinstance(method.perturb, Ascent) else (
-                replace(several, num_views=max(self.num_views, self.num_perturbations))
+            views = (
+                AsIs()
+                if self.num_views == 1 and not isinstance(method.perturb, Ascent)
+                else (replace(several, num_views=max(self.num_views, self.num_perturbations)))
             )
         perturb = method.perturb
         if isinstance(perturb, Ascent):
@@ -107,7 +109,13 @@ def cpu(epsilon: float) -> Preset:
 
 
 # Table 10 of paper 000: ε, epochs, learning rate, ρ.
-_CIFAR10 = ((1, 15, 0.5, 0.05), (2, 30, 0.5, 0.1), (3, 30, 1, 0.1), (4, 30, 1, 0.1), (6, 20, 2, 0.1))
+_CIFAR10 = (
+    (1, 15, 0.5, 0.05),
+    (2, 30, 0.5, 0.1),
+    (3, 30, 1, 0.1),
+    (4, 30, 1, 0.1),
+    (6, 20, 2, 0.1),
+)
 
 
 def paper(epsilon: float) -> Preset:
@@ -132,7 +140,7 @@ PRESETS: Mapping[str, Callable[[float], Preset]] = {"cpu": cpu, "paper": paper}
 
 
 def augmentation(image_shape: tuple[int, int, int]) -> CropFlip:
-    """Shifts of up to an eighth, as 4 pixels of 32; grey images, often of writing, are not mirrored."""
+    """Shifts of up to an eighth, as 4 pixels of 32; grey images may be writing: no mirroring."""
     height, width, channels = image_shape
     return CropFlip(padding=min(height, width) // 8, flip=channels == 3)
 

@@ -312,9 +312,7 @@ def num_joined(share: float, num_public: int) -> int:
 
 
 def _trial_rows(model: nn.Module, material: Material, count: int) -> PublicRows:
-    rows = random_rows(
-        material.input_shape, material.num_classes, count, pixels=material.pixels
-    )
+    rows = random_rows(material.input_shape, material.num_classes, count, pixels=material.pixels)
     return rows.to(next(model.parameters()).device)
 
 

@@ -13,8 +13,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import save_file
-
 from privet import __version__
 from privet.errors import ConfigError, PrivacyError, Stopped
 from privet.hedge import Hedge, released_size, size_mechanism
@@ -22,24 +20,21 @@ from privet.learn import Engine, EnginePlan, Progress
 from privet.learn import checkpoint as checkpoints
 from privet.learn.gradients import at_weights, trainable
 from privet.measure import Accuracy
-from privet.privacy import Certificate, Ledger, Reservation, certify
-from privet.recipes.models import all_weights
+from privet.privacy import Ledger, Reservation
 from privet.recipes.private_training import Launch, expected_rows, fly, prepare
 from privet.recipes.run_config import Asked, RunConfig, first_difference
 from privet.recipes.run_diagnostics import diagnose
 from privet.recipes.run_folder import (
-    CERTIFICATE,
     CHECKPOINT,
     CONFIG,
-    ENSEMBLE,
     LEDGER,
-    MODEL,
     RESULT,
     SCHEMA,
     STATE,
     RunFolder,
 )
 from privet.recipes.run_log import Costs, Listener, Recorder, forget_lines_after, stoppable
+from privet.recipes.run_result import RunResult, finished, write_results
 from privet.recipes.run_stage import Stage, staged
 from privet.recipes.run_state import RunState
 
@@ -61,15 +56,6 @@ class Session:
     force: bool = False
     noise_seed: int | None = None
     device: str = "cpu"
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunResult:
-    """A finished run, as it lies in its folder."""
-
-    folder: Path
-    summary: dict[str, Any]
-    certificate: Certificate
 
 
 def train(asked: Asked, session: Session, listener: Listener) -> RunResult:
@@ -128,7 +114,7 @@ def _resume(asked: Asked, session: Session, folder: RunFolder, listener: Listene
         _require_same(config, stage.config)
         if folder.has(RESULT):
             listener.note("The run is done already.")
-            return _finished(folder)
+            return finished(folder)
         stage, engine, state = _recovered(stage, stored, folder, listener)
         return _run(stage, engine, state, folder, listener)
 
@@ -220,7 +206,8 @@ def _trained(
             on_step=recorder,
         )
     diagnose(hedge, stage, start, trained.progress, folder)
-    return _landed(hedge.reservation, stage, state, trained.progress, folder)
+    write_results(hedge.reservation, stage, state, trained.progress, folder)
+    return finished(folder)
 
 
 def _recorder(
@@ -246,64 +233,6 @@ def _recorder(
     )
 
 
-def _landed(
-    reservation: Reservation, stage: Stage, state: RunState, progress: Progress, folder: RunFolder
-) -> RunResult:
-    """Results first, then the end of the reservation, then of the checkpoint."""
-    certificate = certify(reservation, public=stage.treated_as_public)
-    folder.write(CERTIFICATE, certificate.to_json())
-    weights = {name: value.detach().cpu().clone() for name, value in all_weights(stage.network).items()}
-    folder.write_with(MODEL, lambda path: save_file(weights, path, {"schema": "privet.model/1"}))
-    if progress.ring:
-        ring = {
-            f"{place:06d}/{name}": block.cpu().clone()
-            for place, blocks in enumerate(progress.ring)
-            for name, block in blocks.items()
-        }
-        folder.write_with(
-            ENSEMBLE, lambda path: save_file(ring, path, {"schema": "privet.ensemble/1"})
-        )
-    folder.write(RESULT, _summary(reservation, stage, state, progress, certificate))
-    return _finished(folder)
-
-
-def _summary(
-    reservation: Reservation,
-    stage: Stage,
-    state: RunState,
-    progress: Progress,
-    certificate: Certificate,
-) -> dict[str, Any]:
-    planned, done = stage.config.training.steps, progress.step
-    paid = reservation.spent(state.mechanism.event)
-    found = stage.accuracy()
-    return {
-        "schema": "privet.result/1",
-        "method": stage.config.method,
-        "guarantee": str(certificate.guarantee) if certificate.private else certificate.statement,
-        "steps": {"planned": planned, "done": done, "paid_and_lost": paid - done},
-        "noise_multiplier": state.mechanism.noise_multiplier,
-        "sampling_rate": state.mechanism.sampling_rate,
-        "parameters": stage.num_parameters,
-        "test": None if found is None else found.to_json(),
-        "test_after_warm_up": None if state.public_only is None else state.public_only.to_json(),
-    }
-
-
-def _finished(folder: RunFolder) -> RunResult:
-    """Whatever a finished run still has to tidy up, and what it found."""
-    state = RunState.from_json(folder.read(STATE))
-    with closing(Ledger.open(folder / state.ledger)) as ledger:
-        assert state.reservation is not None
-        Reservation(ledger, state.reservation).close()
-    folder.discard(CHECKPOINT)
-    return RunResult(
-        folder=folder.path,
-        summary=folder.read(RESULT),
-        certificate=Certificate.from_json(folder.read(CERTIFICATE)),
-    )
-
-
 def _require_same(run: RunConfig, now: RunConfig) -> None:
     difference = first_difference(run.to_json(), now.to_json())
     if difference is not None:
@@ -318,7 +247,7 @@ def _write_config(folder: RunFolder, stage: Stage, engine: EnginePlan) -> None:
         {
             "schema": SCHEMA,
             "privet_version": __version__,
-            "asked": stage.asked.given,
+            "asked": stage.asked.placed().given,
             "config": stage.config.to_json(),
             "engine": {
                 "name": engine.engine.name.value,

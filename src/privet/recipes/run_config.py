@@ -59,6 +59,23 @@ class Asked:
     diagnostics: bool | None = None
     seed: int | None = None
 
+    @classmethod
+    def of(cls, words: Mapping[str, Any]) -> Asked:
+        """Those of many words that belong here."""
+        return cls(**{each.name: words.get(each.name) for each in fields(cls)})
+
+    def placed(self) -> Asked:
+        """With files and folders that are found from anywhere, to be saved."""
+        choice = self.data_choice
+        return replace(
+            self,
+            data=choice.source,
+            public=choice.public,
+            test=choice.test,
+            ledger=None if self.ledger is None else _absolute(self.ledger),
+            model=None if self.model is None else _placed_model(self.model),
+        )
+
     def over(self, earlier: Mapping[str, Any]) -> Asked:
         """What was asked for before, where nothing is asked for now."""
         return Asked(**{**earlier, **self.given})
@@ -152,7 +169,7 @@ def resolved(asked: Asked, sets: Sets, *, seeded: bool) -> RunConfig:
         model=model,
         budget=budget,
         relation=_relation(asked),
-        ledger=None if asked.ledger is None else str(Path(asked.ledger).expanduser().resolve()),
+        ledger=None if asked.ledger is None else _absolute(asked.ledger),
         declared_size=_two_digits(asked.declared_size),
         training=_training(asked, preset, sets, augment),
         diagnostics=bool(asked.diagnostics),
@@ -168,12 +185,23 @@ def preset_of(asked: Asked) -> Preset:
 
 def read_model(text: str) -> Model:
     """A name with settings, or the folder of a saved transformer."""
-    folder, _, settings = text.partition(":")
-    if folder not in FORMS.tables[Model] and Path(folder).expanduser().is_dir():
-        place = Path(folder).expanduser().resolve()
-        text = ",".join([f"transformers:folder={place}", *([settings] if settings else [])])
+    folder, _, settings = _placed_model(text).partition(":")
+    if Path(folder).is_absolute():
+        text = ",".join(filter(None, [f"transformers:folder={folder}", settings]))
     model: Model = FORMS.read(Model, text, "--model")
     return model
+
+
+def _placed_model(text: str) -> str:
+    """A folder's name in full; anything else as it is."""
+    folder, colon, settings = text.partition(":")
+    if folder in FORMS.tables[Model] or not Path(folder).expanduser().is_dir():
+        return text
+    return f"{_absolute(folder)}{colon}{settings}"
+
+
+def _absolute(path: str) -> str:
+    return str(Path(path).expanduser().resolve())
 
 
 def first_difference(run: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
@@ -219,11 +247,9 @@ def _relation(asked: Asked) -> Relation:
         ledger.close()
 
 
-def _training(
-    asked: Asked, preset: Preset, sets: Sets, augment: CropFlip | None
-) -> TrainingConfig:
+def _training(asked: Asked, preset: Preset, sets: Sets, augment: CropFlip | None) -> TrainingConfig:
     extended = asked.extended or 0.0
-    given = {
+    given: dict[str, Any] = {
         "clip_norm": asked.clip_norm,
         "ema_decay": asked.ema_decay,
         "keep_last": asked.keep_last,
@@ -288,9 +314,7 @@ def _rate(asked: Asked, preset: Preset, sets: Sets, extended: float) -> float:
     return batch_size / (size + joined)
 
 
-def _warm_up(
-    asked: Asked, preset: Preset, sets: Sets, augment: CropFlip | None
-) -> WarmUp | None:
+def _warm_up(asked: Asked, preset: Preset, sets: Sets, augment: CropFlip | None) -> WarmUp | None:
     """On public rows, where there are any, unless told otherwise."""
     wanted = named(_WARM_UPS, asked.warm_up or "public", "--warm-up")
     if wanted == "none" or (asked.warm_up is None and sets.public is None):

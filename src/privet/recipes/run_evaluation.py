@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,23 @@ class Evaluation:
             "ensembles": {name: found.to_json() for name, found in self.ensembles.items()},
             "certificate": self.certificate.to_json(),
         }
+
+    def in_words(self) -> dict[str, object]:
+        """For a terminal."""
+        certificate, found = self.certificate, self.accuracy
+        promise = certificate.guarantee if certificate.private else certificate.statement
+        by_class = zip(self.class_names, found.by_class, strict=True)
+        return {
+            "accuracy": f"{found.overall:.1%} on {found.count:,} images ({self.test})",
+            "worst class": f"{found.worst_class:.1%}",
+            **{f"  {shown(name)}": _share(share) for name, share in by_class},
+            **{f"ensemble, {name}": f"{each.overall:.1%}" for name, each in self.ensembles.items()},
+            "guarantee": promise,
+        }
+
+
+def _share(share: float | None) -> str:
+    return "no images" if share is None else f"{share:.1%}"
 
 
 def evaluate(out: Path, test: str | None = None) -> Evaluation:
@@ -123,11 +141,8 @@ def _ensembles(
     """Section 3.2 of Nasr et al. 2023."""
     with at_weights(network, mean_weights(ring)):
         found = {"mean weights": _accuracy(network, rows, num_classes)}
-    ways = {"vote": vote_shares, "mean logits": mean_logits}
-    for name, way in ways.items():
-        found[name] = _accuracy(
-            lambda inputs, way=way: way(network, ring, inputs), rows, num_classes
-        )
+    for name, way in {"vote": vote_shares, "mean logits": mean_logits}.items():
+        found[name] = _accuracy(partial(way, network, ring), rows, num_classes)
     return found
 
 

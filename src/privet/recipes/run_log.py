@@ -62,7 +62,7 @@ class Listener(Protocol):
 
 
 class Costs:
-    """ε after a number of paid steps, from above: exact at a few of them, the next one elsewhere."""
+    """ε after a number of paid steps, from above: at a few of them exact, elsewhere the next."""
 
     def __init__(self, plan: Plan, delta: float, relation: Relation) -> None:
         *others, steps = plan.events

@@ -169,7 +169,10 @@ class Stage:
     @property
     def treated_as_public(self) -> tuple[str, ...]:
         """For the certificate."""
-        training, used = self.config.training, list(treated_as_public(self.config.training, self.material))
+        training, used = (
+            self.config.training,
+            list(treated_as_public(self.config.training, self.material)),
+        )
         if training.warm_up is not None and self.material.public_classes is not None:
             used.append("public rows have other classes: a warm-up head of their own was dropped")
         if not self.config.model.sees_images:

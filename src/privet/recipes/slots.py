@@ -82,7 +82,17 @@ def read_slot(name: str, text: str, augment: CropFlip) -> Any:
 
 def slot_text(name: str, value: Any) -> str:
     """A slot as one would type it."""
-    kind, *settings = _flat(FORMS.plain(_SLOTS[name], value))
+    return _text(FORMS.plain(_SLOTS[name], value))
+
+
+def model_text(model: Model) -> str:
+    """A model as one would type it."""
+    body = FORMS.plain(Model, model)
+    return str(body["folder"]) if "folder" in body else _text(body)
+
+
+def _text(body: Mapping[str, Any]) -> str:
+    kind, *settings = _flat(body)
     return f"{kind}:{','.join(settings)}" if settings else kind
 
 
@@ -100,4 +110,6 @@ def _flat(body: Mapping[str, Any]) -> list[str]:
 def _word(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, list):
+        return "-".join(map(str, value))
     return f"{value:g}" if isinstance(value, float) else str(value)

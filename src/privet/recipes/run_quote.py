@@ -1,0 +1,90 @@
+"""`--dry-run`: what a run would do and cost, without a private image and without a file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from privet.hedge import PoissonSum
+from privet.privacy import Guarantee, Plan, events
+from privet.privacy.budget import round_up
+from privet.recipes.run_config import Asked
+from privet.recipes.run_log import Listener
+from privet.recipes.run_stage import Stage, staged
+from privet.recipes.slots import SLOT_NAMES, model_text, slot_text
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingQuote:
+    """What a run would be."""
+
+    method: str
+    slots: dict[str, str]
+    model: str
+    num_parameters: int
+    mechanism: PoissonSum
+    plan: Plan
+    guarantee: Guarantee
+    steps: int
+    expected_batch: float | None
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values: an ε with everything that belongs to it."""
+        return {
+            "method": self.method,
+            "slots": self.slots,
+            "model": self.model,
+            "parameters": self.num_parameters,
+            "steps": self.steps,
+            "sampling_rate": self.mechanism.sampling_rate,
+            "expected_batch": self.expected_batch,
+            "clip_norm": self.mechanism.clip_norm,
+            "noise_multiplier": self.mechanism.noise_multiplier,
+            "epsilon": self.guarantee.epsilon,
+            "delta": self.guarantee.delta,
+            "relation": self.guarantee.relation.value,
+            "unit": self.guarantee.unit.value,
+            "accountant": self.guarantee.accountant,
+            "events": events.to_json(self.plan.events),
+        }
+
+    def in_words(self) -> dict[str, object]:
+        """For a terminal."""
+        rate, noise = self.mechanism.sampling_rate, round_up(self.mechanism.noise_multiplier, 4)
+        batch = "a count is released first"
+        if self.expected_batch is not None:
+            batch = f"{self.expected_batch:,.1f} expected images"
+        return {
+            "method": self.method,
+            **{f"  {name}": text for name, text in self.slots.items()},
+            "model": f"{self.model}, {self.num_parameters:,} parameters",
+            "steps": f"{self.steps:,} at rate {rate:.4g} ({batch})",
+            "noise multiplier": f"{noise:g} at clip norm {self.mechanism.clip_norm:g}",
+            "plan": self.plan,
+            "guarantee": self.guarantee,
+        }
+
+
+def quote(asked: Asked, *, noise_seed: int | None, listener: Listener) -> TrainingQuote:
+    """Everything that is decided before a private row is read, refusals included."""
+    stage = staged(asked, noise_seed=noise_seed, unread=True)
+    mechanism = stage.noise()
+    for sentence in stage.warnings():
+        listener.note(sentence)
+    return _quoted(stage, mechanism)
+
+
+def _quoted(stage: Stage, mechanism: PoissonSum) -> TrainingQuote:
+    config, plan = stage.config, stage.plan(mechanism)
+    method = config.training.method
+    return TrainingQuote(
+        method=config.method,
+        slots={name: slot_text(name, getattr(method, name)) for name in SLOT_NAMES},
+        model=model_text(config.model),
+        num_parameters=stage.num_parameters,
+        mechanism=mechanism,
+        plan=plan,
+        guarantee=stage.guarantee(plan),
+        steps=config.training.steps,
+        expected_batch=stage.expected_batch(),
+    )

@@ -1,0 +1,133 @@
+"""What a finished run leaves in its folder, and how it is told."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save_file
+from torch import Tensor
+
+from privet.learn import Progress
+from privet.privacy import Certificate, Ledger, Reservation, certify
+from privet.recipes.models import all_weights
+from privet.recipes.run_folder import (
+    CERTIFICATE,
+    CHECKPOINT,
+    ENSEMBLE,
+    METRICS,
+    MODEL,
+    RESULT,
+    STATE,
+    RunFolder,
+)
+from privet.recipes.run_stage import Stage
+from privet.recipes.run_state import RunState
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunResult:
+    """A finished run, as it lies in its folder."""
+
+    folder: Path
+    summary: dict[str, Any]
+    certificate: Certificate
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return {
+            "folder": str(self.folder),
+            **self.summary,
+            "certificate": self.certificate.to_json(),
+        }
+
+    def in_words(self) -> dict[str, object]:
+        """For a terminal."""
+        found, before = self.summary["test"], self.summary["test_after_warm_up"]
+        words: dict[str, object] = {"guarantee": self.summary["guarantee"]}
+        if before is not None:
+            words["public images alone"] = f"{before['accuracy']:.1%} test accuracy"
+        if found is not None:
+            words["private model"] = (
+                f"{found['accuracy']:.1%} test accuracy, worst class {found['worst_class']:.1%}, "
+                f"{found['count']:,} images"
+            )
+        return words | {
+            "steps": _steps_in_words(**self.summary["steps"]),
+            "model": self.folder / MODEL,
+            "certificate": self.folder / CERTIFICATE,
+            "metrics": self.folder / METRICS,
+        }
+
+
+def write_results(
+    reservation: Reservation, stage: Stage, state: RunState, progress: Progress, folder: RunFolder
+) -> None:
+    """All files; the summary, which marks the run as done, comes last."""
+    certificate = certify(reservation, public=stage.treated_as_public)
+    folder.write(CERTIFICATE, certificate.to_json())
+    _write_tensors(folder, MODEL, "privet.model/1", all_weights(stage.network))
+    if progress.ring:
+        ring = {
+            f"{place:06d}/{name}": block
+            for place, blocks in enumerate(progress.ring)
+            for name, block in blocks.items()
+        }
+        _write_tensors(folder, ENSEMBLE, "privet.ensemble/1", ring)
+    folder.write(RESULT, _summary(reservation, stage, state, progress, certificate))
+
+
+def finished(folder: RunFolder) -> RunResult:
+    """What a finished run found; it tidies up whatever the last process did not come to."""
+    state = RunState.from_json(folder.read(STATE))
+    assert state.reservation is not None
+    with closing(Ledger.open(folder / state.ledger)) as ledger:
+        Reservation(ledger, state.reservation).close()
+    folder.discard(CHECKPOINT)
+    return RunResult(
+        folder=folder.path,
+        summary=folder.read(RESULT),
+        certificate=Certificate.from_json(folder.read(CERTIFICATE)),
+    )
+
+
+def _summary(
+    reservation: Reservation,
+    stage: Stage,
+    state: RunState,
+    progress: Progress,
+    certificate: Certificate,
+) -> dict[str, Any]:
+    steps = {
+        "planned": stage.config.training.steps,
+        "done": progress.step,
+        "paid_and_lost": reservation.spent(state.mechanism.event) - progress.step,
+    }
+    found = stage.accuracy()
+    return {
+        "schema": "privet.result/1",
+        "method": stage.config.method,
+        "guarantee": str(certificate.guarantee) if certificate.private else certificate.statement,
+        "steps": steps,
+        "steps_in_words": _steps_in_words(**steps),
+        "noise_multiplier": state.mechanism.noise_multiplier,
+        "sampling_rate": state.mechanism.sampling_rate,
+        "parameters": stage.num_parameters,
+        "test": None if found is None else found.to_json(),
+        "test_after_warm_up": None if state.public_only is None else state.public_only.to_json(),
+    }
+
+
+def _steps_in_words(planned: int, done: int, paid_and_lost: int) -> str:
+    words = f"{done:,} of {planned:,}"
+    if not paid_and_lost:
+        return words
+    was = "step was" if paid_and_lost == 1 else "steps were"
+    return f"{words}; {paid_and_lost:,} {was} paid for and lost when the run was killed"
+
+
+def _write_tensors(folder: RunFolder, name: str, schema: str, tensors: dict[str, Tensor]) -> None:
+    own = {key: value.detach().cpu().clone() for key, value in tensors.items()}
+    folder.write_with(name, lambda path: save_file(own, path, {"schema": schema}))

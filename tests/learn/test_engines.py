@@ -1,5 +1,7 @@
 """Every engine agrees with a naive reference in double precision, for every layer that it takes."""
 
+from functools import cache
+
 import pytest
 import torch
 from torch import nn
@@ -213,8 +215,14 @@ ENGINES = {
 }
 
 
-def check(engine, units, objective):
-    expected = reference(objective)
+@cache
+def case(*arguments):
+    """An objective and its reference, which three engines share."""
+    units, what = objective(*arguments)
+    return units, what, reference(what)
+
+
+def check(engine, units, objective, expected):
     summand = ENGINES[engine](objective)
     torch.testing.assert_close(summand.norms(units), expected.norm(dim=1), rtol=1e-9, atol=1e-9)
     weights = torch.rand(UNITS, dtype=torch.float64)
@@ -235,7 +243,7 @@ def test_engines_agree_with_a_naive_reference(name, num_views, freeze, engine):
     make_model, _ = LAYERS[name]
     if freeze and len(list(make_model().parameters())) == 1:
         freeze = 0
-    check(engine, *objective(name, num_views, freeze))
+    check(engine, *case(name, num_views, freeze))
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -243,4 +251,47 @@ def test_engines_agree_with_a_naive_reference(name, num_views, freeze, engine):
 @pytest.mark.parametrize(("scale", "origin"), [(True, False), (False, True), (True, True)])
 @pytest.mark.parametrize("name", ["standardised", "attention", "tied parameter", "mlp"])
 def test_scales_origins_and_perturbations(name, scale, origin, perturbations, engine):
-    check(engine, *objective(name, 4, 0, perturbations, scale, origin))
+    check(engine, *case(name, 4, 0, perturbations, scale, origin))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_standardised_weight_that_is_used_elsewhere_too(engine):
+    """No rule can see that use, so only the loop may take such a model, and must get it right."""
+
+    class Penalised(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = conv(StandardisedConv2d(2, CLASSES, 3))
+
+        def forward(self, x):
+            return self.body(x) * self.body[0].weight.square().sum()
+
+    LAYERS["penalised"] = Penalised, images
+    units, what, expected = case("penalised", 2)
+    summand = ENGINES[engine](what)
+    agrees = torch.allclose(summand.norms(units), expected.norm(dim=1))
+    assert agrees == (engine == "loop")
+
+
+def test_ghost_norms_are_never_below_the_norm_that_is_summed():
+    """In single precision, with inputs whose gradients nearly cancel over positions."""
+    torch.manual_seed(0)
+    layer = nn.Linear(64, 64)
+
+    class Tokens(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = layer
+
+        def forward(self, x):
+            return self.layer(x).sum(1)[:, :CLASSES]
+
+    inputs = torch.randn(UNITS, 1, 64).repeat(1, 8, 1)
+    inputs[:, 1::2] *= -1 + 1e-4
+    labels = torch.randint(0, CLASSES, (UNITS,))
+    what = Objective.plain(Tokens(), cross_entropy, lambda _: Examples(inputs, labels), 1)
+    units = Units({"labels": labels}, torch.arange(UNITS + 1))
+    written, ghost = (ENGINES[name](what) for name in ("batched", "ghost"))
+    assert (ghost.norms(units) >= written.norms(units)).all()
+    exact = written.norms(units)
+    assert (ghost.norms(units) <= exact + 0.02 * inputs.norm(dim=2).sum(1)).all()

@@ -14,7 +14,16 @@ import torch
 from torch import nn
 
 from privet.augment import CropFlip
-from privet.learn import Ascent, Augmented, Method, Mirror, Mixed, PublicMoments, PublicOrigin
+from privet.learn import (
+    SGD,
+    Ascent,
+    Augmented,
+    Method,
+    Mirror,
+    Mixed,
+    PublicMoments,
+    PublicOrigin,
+)
 from privet.learn.views import AsIs
 from privet.models import MLP, ConvNet
 from privet.public import WarmUp
@@ -94,19 +103,19 @@ def image_rows(data: str) -> Iterator[Row]:
         sampling_rate=1 / 14,
         epochs=6,
         clip_norm=10.0,
-        learning_rate=0.3,
+        learning_rate=0.04,
         ema_decay=0.95,
         public_batch=256,
         warm_up=warm_up,
     )
-    cold = replace(base, warm_up=None)
+    cold = replace(base, warm_up=None, learning_rate=0.1)
 
     def row(name: str, method: Method, config: TrainingConfig = base, **changes: Any) -> Row:
         return Row(
             data=data,
             name=name,
             model=_conv_net,
-            config=replace(config, method=method, **changes),
+            config=replace(config, method=_with_momentum(method), **changes),
             bound=True,
         )
 
@@ -114,7 +123,7 @@ def image_rows(data: str) -> Iterator[Row]:
     yield row("cold", Method(views=plain), cold)
     yield row("warm", Method(views=plain))
     # An origin is added in full, so its learning rate is that of training without privacy.
-    yield row("warm + DOPE", Method(views=plain, origin=PublicOrigin()), learning_rate=0.15)
+    yield row("warm + DOPE", Method(views=plain, origin=PublicOrigin()), learning_rate=0.02)
     yield row(
         "best combination",
         Method(views=views, scale=PublicMoments(), perturb=Ascent(radius=0.05, count=2)),
@@ -125,7 +134,7 @@ def image_rows(data: str) -> Iterator[Row]:
     yield row("warm + mirror", Method(views=plain, update=Mirror()))
     yield row("warm + AdaDPS", Method(views=plain, scale=PublicMoments()))
     dope = Method(views=plain, origin=PublicOrigin())
-    yield row("extended + DOPE", dope, learning_rate=0.15, extended=1.0)
+    yield row("extended + DOPE", dope, learning_rate=0.02, extended=1.0)
     for count in (1, 2, 4):
         yield row(
             f"warm + weight multiplicity, {count} of 4 perturbed",
@@ -136,7 +145,7 @@ def image_rows(data: str) -> Iterator[Row]:
             "ensembles: warm, 294 small steps",
             Method(views=plain),
             sampling_rate=1 / 49,
-            learning_rate=0.1,
+            learning_rate=0.02,
             ema_decay=0.999,
             keep_last=100,
         ),
@@ -155,7 +164,8 @@ def mixing_pool_rows(data: str, augment: CropFlip, base: TrainingConfig) -> Iter
         ("mixing pool C: the other half", "pool", diff),
     ):
         # All three start cold: only the pool differs.
-        config = replace(base, method=Method(views=views), warm_up=None)
+        method = _with_momentum(Method(views=views))
+        config = replace(base, method=method, warm_up=None, learning_rate=0.1)
         yield Row(data=f"{data}/{part}", name=name, model=_conv_net, config=config)
 
 
@@ -165,13 +175,13 @@ def feature_rows() -> Iterator[Row]:
     base = TrainingConfig(
         method=Method(),
         sampling_rate=0.2,
-        epochs=20,
-        clip_norm=1.0,
-        learning_rate=8.0,
-        ema_decay=0.95,
+        epochs=12,
+        clip_norm=0.5,
+        learning_rate=64.0,
+        ema_decay=0.9,
         public_batch=512,
         warm_up=WarmUp(
-            epochs=60, learning_rate=2.0, weight_decay=1e-5, augment=None, batch_size=100
+            epochs=30, learning_rate=4.0, weight_decay=1e-5, augment=None, batch_size=100
         ),
     )
 
@@ -185,7 +195,7 @@ def feature_rows() -> Iterator[Row]:
         )
 
     yield replace(row("public only", Method()), epsilon=None, bound=False)
-    yield row("cold", Method(views=plain), warm_up=None)
+    yield row("cold", Method(views=plain), warm_up=None, learning_rate=128.0)
     yield row("warm", Method(views=plain))
     yield row("warm + DOPE", Method(views=plain, origin=PublicOrigin()))
     yield row(
@@ -195,6 +205,13 @@ def feature_rows() -> Iterator[Row]:
     )
     yield row("warm + mirror", Method(views=plain, update=Mirror()))
     yield row("warm + AdaDPS", Method(views=plain, scale=PublicMoments()))
+
+
+def _with_momentum(method: Method) -> Method:
+    """Few steps: momentum gets further with them than a large learning rate does."""
+    base = SGD(momentum=0.9)
+    mirror = isinstance(method.update, Mirror)
+    return replace(method, update=replace(method.update, base=base) if mirror else base)
 
 
 def _conv_net(seed: int) -> nn.Module:

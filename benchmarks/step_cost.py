@@ -344,13 +344,12 @@ def memory() -> dict[str, float]:
 
 
 def peak(batch: int) -> float:
-    """MiB of this process after two steps of a logical batch of small images."""
+    """MiB of this process after a step of a logical batch of small images."""
     rows = random_rows((8, 8, 3), CLASSES, batch, pixels=True)
-    model = WideResNet(16, 4, CLASSES)
+    model = WideResNet(10, 2, CLASSES)
     with hedged(rows) as steps:
         run = private(equation(model, Method(), LOOP, rows), steps(LOOP))
-        for _ in range(2 if batch < 1000 else 1):
-            run()
+        run()
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
@@ -359,9 +358,9 @@ def measure(rounds: int, seed: int) -> dict[str, float]:
     torch.manual_seed(seed)
     np.random.default_rng(seed)
     found = {
-        **many_views(rounds, units=16),
+        **many_views(rounds, units=12),
         **against_others(max(2, rounds // 2), units=4),
-        **one_view(2 * rounds),
+        **one_view(rounds),
         **perturbations(max(2, rounds // 2), units=8),
         **bookkeeping(rounds),
         **memory(),

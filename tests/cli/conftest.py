@@ -2,8 +2,10 @@ import shlex
 from typing import NamedTuple
 
 import pytest
+import torch
 
 from privet.cli import main
+from tests.cli.runs import QUICK
 
 
 class Outcome(NamedTuple):
@@ -23,3 +25,16 @@ def privet(capsys):
         return Outcome(stopped.value.code or 0, captured.out, captured.err)
 
     return run
+
+
+@pytest.fixture
+def train(privet, tmp_path):
+    """A short `privet train` into a folder of `tmp_path`; later options win."""
+
+    def run(words="", out="run"):
+        return privet(f"{QUICK} --out {tmp_path / out} {words}")
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # models this small only wait for each other
+    yield run
+    torch.set_num_threads(threads)

@@ -11,15 +11,26 @@ from privet.errors import BudgetExceeded, ConfigError, DataError, LedgerError, P
 def test_help_lists_the_commands(privet):
     result = privet("--help")
     assert result.code == 0
-    for command in ("demo", "account", "ledger", "data"):
+    for command in ("demo", "train", "evaluate", "account", "ledger", "data"):
         assert f"\n  {command}" in result.out
 
 
-@pytest.mark.parametrize("command", ["account", "ledger", "ledger create", "data inspect", "demo"])
+@pytest.mark.parametrize(
+    "command",
+    ["account", "ledger", "ledger create", "data inspect", "demo", "train", "evaluate"],
+)
 def test_every_command_explains_itself(privet, command):
     result = privet(f"{command} --help")
     assert result.code == 0
     assert "Usage: privet" in result.out
+
+
+def test_options_of_train_stand_under_headings(privet):
+    shown = privet("train --help").out
+    headings = ["What to do", "Data", "Method", "Training", "Privacy", "Running"]
+    places = [shown.index(f"\n{heading}:") for heading in headings]
+    assert places == sorted(places)
+    assert "--noise-multiplier" not in shown
 
 
 def test_version(privet):

@@ -263,3 +263,16 @@ def test_overview_is_for_people_and_machines(tmp_path):
     assert (view["unit"], run["label"], run["spent"]) == ("user", "first try", [1])
     assert run["lines"][1].startswith("spent     1 of 100 × Poisson-subsampled")
     assert run["lines"][-1] == "OUTSIDE THE GUARANTEE: train on real"
+
+
+def test_room_is_looked_for_without_writing(tmp_path):
+    ledger = Ledger.create(tmp_path / "l.db", epsilon=2, delta=1e-5, relation="add-remove")
+    fits, asks_more = (Plan.of(GaussianRelease(noise_multiplier=noise)) for noise in (2.0, 0.5))
+    ledger.require_room(fits)
+    with pytest.raises(BudgetExceeded, match="would fit"):
+        ledger.require_room(asks_more)
+    assert ledger.records() == ()
+    ledger.reserve(plan=fits)
+    with pytest.raises(BudgetExceeded, match="would fit"):
+        ledger.require_room(fits)
+    assert len(ledger.records()) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +23,8 @@ def save(path: Path, progress: Progress) -> None:
     """Replace what was there, durably."""
     draft = path.with_name(path.name + ".part")
     tensors = {name: block.contiguous() for name, block in _flat(progress)}
-    save_file(tensors, draft, {"schema": _SCHEMA, "step": str(progress.step)})
+    names = json.dumps(list(progress.state.weights))
+    save_file(tensors, draft, {"schema": _SCHEMA, "step": str(progress.step), "names": names})
     with draft.open("rb") as written:
         os.fsync(written.fileno())
     draft.replace(path)
@@ -38,7 +40,7 @@ def load(path: Path, device: str = "cpu") -> Progress:
         raise DataError(f"{path} cannot be read ({error}): start again without --resume.") from None
     if metadata.get("schema") != _SCHEMA:
         raise DataError(f"{path} is not a checkpoint of this version of Privet.")
-    return _progress(tensors, int(metadata["step"]))
+    return _progress(tensors, int(metadata["step"]), json.loads(metadata["names"]))
 
 
 def _flat(progress: Progress) -> Iterator[tuple[str, Tensor]]:
@@ -57,14 +59,16 @@ def _flat(progress: Progress) -> Iterator[tuple[str, Tensor]]:
             yield f"{part}/{name}", block.clone()
 
 
-def _progress(tensors: dict[str, Tensor], step: int) -> Progress:
-    parts: dict[str, Blocks] = {}
+def _progress(tensors: dict[str, Tensor], step: int, names: list[str]) -> Progress:
+    """Blocks in the order that they had: gradients and noise go by it, files do not keep it."""
+    found: dict[str, Blocks] = {}
     for name, tensor in tensors.items():
         part, _, rest = name.partition("/")
         if part in ("update", "ring"):
             key, _, rest = rest.partition("/")
             part = f"{part}/{key}"
-        parts.setdefault(part, {})[rest] = tensor
+        found.setdefault(part, {})[rest] = tensor
+    parts = {part: {name: blocks[name] for name in names} for part, blocks in found.items()}
     state = State(
         weights=parts["weights"],
         step=step,

@@ -10,8 +10,7 @@ import types
 from collections.abc import Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
 from enum import Enum
-from typing import Any, Literal, TypeAlias, Union, get_args, get_type_hints
-from typing import get_origin as typing_origin
+from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from privet.errors import ConfigError
 
@@ -160,8 +159,9 @@ def _fields(cls: Any) -> list[tuple[Field[Any], Hint]]:
 
 def _named(table: Table, value: Any) -> tuple[str, Kind]:
     for name, kind in table.items():
-        same = all(getattr(value, key) == fixed for key, fixed in kind.fixed.items())
-        if type(value) is kind.cls and same:
+        if type(value) is kind.cls and all(
+            getattr(value, key) == fixed for key, fixed in kind.fixed.items()
+        ):
             return name, kind
     raise ConfigError(f"{type(value).__name__} has no name here, so it cannot be saved.")
 
@@ -182,22 +182,22 @@ def _pairs(text: str, where: str) -> dict[str, str]:
     return pairs
 
 
-def get_origin(hint: Hint) -> Any:
+def _form(hint: Hint) -> Any:
     """What an annotation such as `tuple[int, ...]` is a form of."""
-    return typing_origin(hint)
+    return get_origin(hint)
 
 
 def _without_none(hint: Hint) -> Hint:
-    if get_origin(hint) in (Union, types.UnionType):
+    if _form(hint) in (Union, types.UnionType):
         [hint] = (each for each in get_args(hint) if each is not type(None))
     return hint
 
 
 def _checked(hint: Hint, body: Any, where: str) -> Any:
     """A plain value of the annotated type."""
-    if get_origin(hint) is tuple:
+    if _form(hint) is tuple:
         return tuple(body)
-    if get_origin(hint) is Literal:
+    if _form(hint) is Literal:
         return body
     if isinstance(hint, type) and issubclass(hint, Enum):
         return hint(body)
@@ -215,10 +215,10 @@ def _number(hint: Hint, text: str, where: str) -> Any:
             raise ConfigError(f"{where} is {text!r}: give true or false.")
         return text.lower() == "true"
     try:
-        if get_origin(hint) is tuple:  # 200-100
+        if _form(hint) is tuple:  # 200-100
             return tuple(get_args(hint)[0](part) for part in text.split("-"))
         return hint(text) if hint in (int, float) else text
     except ValueError:
         kind = "a whole number" if hint is int else "a number"
-        kind = "whole numbers such as 200-100" if get_origin(hint) is tuple else kind
+        kind = "whole numbers such as 200-100" if _form(hint) is tuple else kind
         raise ConfigError(f"{where} is {text!r}: give {kind}.") from None

@@ -9,13 +9,13 @@ norms 0.5 to 1.5, batches of 512 to 4096.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from privet.augment import CropFlip
 from privet.errors import ConfigError
 from privet.learn import Ascent, AsIs, Augmented, Method, Mixed
+from privet.learn.views import Views
 from privet.optim import Schedule, constant, cosine
 from privet.public import WarmUp
 from privet.recipes.methods import (
@@ -53,6 +53,7 @@ class Preset:
         sampling_rate: with which each row joins a step.
         epochs: passes over the private rows.
         learning_rate: at its highest.
+        gentle: a factor of it where public rows have taught the whole model already.
         warm_up: on public rows.
         fitted_to: the ε that the settings were published for, if another one was asked for.
     """
@@ -66,34 +67,38 @@ class Preset:
     epochs: float
     learning_rate: float
     warm_up: WarmUp
+    gentle: float = 1.0
     batch_size: float | None = None
     sampling_rate: float | None = None
     fitted_to: float | None = None
 
-    def method(self, name: str, augment: CropFlip | None) -> Method:
-        """A published method at this preset's size; features (no augmentation) have one view."""
-        method = METHODS[named(METHODS, name, "--method")]()
-        views: Any
-        if augment is None:
-            views = AsIs()
-        elif isinstance(method.views, Mixed):
+    def on_features(self) -> Preset:
+        """For a linear head on features of length 1: one view each, and longer steps."""
+        return replace(
+            self,
+            num_views=1,
+            num_perturbations=1,
+            learning_rate=4.0,
+            gentle=0.25,
+            warm_up=replace(self.warm_up, learning_rate=1.0, augment=None),
+        )
+
+    def method(self, name: str, augment: CropFlip) -> Method:
+        """A published method at this preset's size."""
+        method = METHODS[name]()
+        views: Views = AsIs()
+        if isinstance(method.views, Mixed):
             views = Mixed(num_base=self.num_views, num_self=self.num_mixed, augment=augment)
-        else:
-            several = Augmented(num_views=self.num_views, augment=augment)
-            views = (
-                AsIs()
-                if self.num_views == 1 and not isinstance(method.perturb, Ascent)
-                else (replace(several, num_views=max(self.num_views, self.num_perturbations)))
-            )
+        elif self.num_views > 1:
+            views = Augmented(num_views=self.num_views, augment=augment)
         perturb = method.perturb
         if isinstance(perturb, Ascent):
-            count = 1 if augment is None else self.num_perturbations
-            perturb = replace(perturb, radius=self.radius, count=count)
+            perturb = replace(perturb, radius=self.radius, count=self.num_perturbations)
         return replace(method, views=views, perturb=perturb)
 
 
 def cpu(epsilon: float) -> Preset:
-    """Few steps with large batches: what noise hurts least, and soon done."""
+    """Few steps with large batches, soon done; after a warm-up, steps that undo little of it."""
     return Preset(
         name="cpu",
         model="conv-net:width=32",
@@ -104,7 +109,8 @@ def cpu(epsilon: float) -> Preset:
         sampling_rate=0.1,
         epochs=10,
         learning_rate=1.0,
-        warm_up=WarmUp(epochs=40),
+        gentle=0.05,
+        warm_up=WarmUp(),
     )
 
 
@@ -145,8 +151,8 @@ def augmentation(image_shape: tuple[int, int, int]) -> CropFlip:
     return CropFlip(padding=min(height, width) // 8, flip=channels == 3)
 
 
-def named(table: Mapping[str, Any], name: str, option: str) -> str:
-    """A name that the table has."""
+def named(table: Iterable[str], name: str, option: str) -> str:
+    """A name that is among those of a table."""
     if name not in table:
         raise ConfigError(f"{option} is {name!r}: choose {', '.join(table)}.")
     return name

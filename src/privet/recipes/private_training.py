@@ -75,6 +75,8 @@ class TrainingConfig:
             raise ConfigError(f"The sampling rate must lie in (0, 1], not {self.sampling_rate:g}.")
         if not 0 < self.epochs < math.inf:
             raise ConfigError(f"The number of epochs must be above 0, not {self.epochs:g}.")
+        if self.public_batch < 1:
+            raise ConfigError(f"The public batch must be at least 1, not {self.public_batch}.")
         if not 0 <= self.extended <= 1:
             raise ConfigError(
                 f"The share of public rows that join must lie in [0, 1], not {self.extended:g}."

@@ -15,7 +15,7 @@ from typing import Any
 
 from privet import __version__
 from privet.errors import ConfigError, PrivacyError, Stopped
-from privet.hedge import Hedge, released_size, size_mechanism
+from privet.hedge import Hedge, PoissonSum, released_size, size_mechanism
 from privet.learn import Engine, EnginePlan, Progress
 from privet.learn import checkpoint as checkpoints
 from privet.learn.gradients import at_weights, trainable
@@ -70,20 +70,18 @@ def train(asked: Asked, session: Session, listener: Listener) -> RunResult:
             return _resume(asked, session, folder, listener)
         return _begin(asked, session, folder, listener)
     except KeyboardInterrupt:
-        if folder.has(STATE):
-            raise Stopped(
-                f"Stopped before the first step: go on with 'privet train --out {folder} --resume'."
-            ) from None
         raise Stopped("Stopped before anything was spent: run it again when you like.") from None
 
 
 def _begin(asked: Asked, session: Session, folder: RunFolder, listener: Listener) -> RunResult:
+    folder.check_idle()
     folder.check_free(force=session.force)
     stage = staged(asked, noise_seed=session.noise_seed, device=session.device)
     mechanism = stage.noise()
     for sentence in stage.warnings():
         listener.note(sentence)
     with folder.claimed():
+        folder.check_free(force=session.force)  # another process may have been quicker
         stage, engine, public_only = _prepared(stage, listener)
         kept = folder.clear()
         if kept is not None:
@@ -92,13 +90,7 @@ def _begin(asked: Asked, session: Session, folder: RunFolder, listener: Listener
                 "spent."
             )
         _write_config(folder, stage, engine)
-        state = RunState(
-            label=f"train {folder.path.name} {uuid.uuid4().hex[:8]}",
-            ledger=stage.config.ledger or LEDGER,
-            mechanism=mechanism,
-            public_only=public_only,
-        )
-        folder.write(STATE, state.to_json())
+        state = _new_state(stage, mechanism, public_only, folder)
         return _run(stage, engine, state, folder, listener)
 
 
@@ -129,14 +121,21 @@ def _recovered(
     stage, _, public_only = _prepared(stage, listener, engine)
     if folder.has(STATE):
         return stage, engine, RunState.from_json(folder.read(STATE))
+    return stage, engine, _new_state(stage, stage.noise(), public_only, folder)
+
+
+def _new_state(
+    stage: Stage, mechanism: PoissonSum, public_only: Accuracy | None, folder: RunFolder
+) -> RunState:
+    """Written down before anything is reserved: the ledger knows the run by its label."""
     state = RunState(
-        label=f"train {folder.path.name} {uuid.uuid4().hex[:8]}",
+        label=f"train {folder.path.resolve().name} {uuid.uuid4().hex[:8]}",
         ledger=stage.config.ledger or LEDGER,
-        mechanism=stage.noise(),
+        mechanism=mechanism,
         public_only=public_only,
     )
     folder.write(STATE, state.to_json())
-    return stage, engine, state
+    return state
 
 
 def _prepared(
@@ -160,19 +159,23 @@ def _prepared(
 def _run(
     stage: Stage, engine: EnginePlan, state: RunState, folder: RunFolder, listener: Listener
 ) -> RunResult:
-    with closing(_ledger(stage, state, folder)) as ledger:
-        reservation = _reserved(ledger, stage, state)
-        state = replace(state, reservation=reservation.id)
-        folder.write(STATE, state.to_json())
-        listener.note(f"Plan: {reservation.plan}; {stage.guarantee(reservation.plan)}.")
-        listener.note(f"Engine: {engine}.")
-        if stage.encoder is not None:
-            listener.note("Computing features of private images, behind the hedge.")
-        hedge = stage.hedge(reservation)
-        if state.divisor is None:
-            state = replace(state, divisor=_divisor(hedge, stage, reservation))
+    """All that touches the ledger and private rows; Ctrl-C leaves it to be resumed."""
+    try:
+        with closing(_ledger(stage, state, folder)) as ledger:
+            reservation = _reserved(ledger, stage, state)
+            state = replace(state, reservation=reservation.id)
             folder.write(STATE, state.to_json())
-        return _trained(hedge, stage, engine, state, folder, listener)
+            listener.note(f"Plan: {reservation.plan}; {stage.guarantee(reservation.plan)}.")
+            listener.note(f"Engine: {engine}.")
+            if stage.encoder is not None:
+                listener.note("Computing features of private images, behind the hedge.")
+            hedge = stage.hedge(reservation)
+            if state.divisor is None:
+                state = replace(state, divisor=_divisor(hedge, stage, reservation))
+                folder.write(STATE, state.to_json())
+            return _trained(hedge, stage, engine, state, folder, listener)
+    except KeyboardInterrupt:
+        raise Stopped(f"Stopped between steps: go on with {folder.command_to_resume}") from None
 
 
 def _trained(
@@ -194,7 +197,8 @@ def _trained(
     if not folder.has(CHECKPOINT):
         recorder.save()
     forget_lines_after(folder, start.progress.step)
-    diagnose(hedge, stage, start, start.progress, folder)
+    if start.progress.step == 0:
+        diagnose(hedge, stage, start, start.progress, folder)
     with stoppable(recorder):
         trained = fly(
             hedge,
@@ -234,6 +238,11 @@ def _recorder(
 
 
 def _require_same(run: RunConfig, now: RunConfig) -> None:
+    if run.seeded != now.seeded:
+        raise ConfigError(
+            "A run with seeded noise needs the same --noise-seed again, and no other run may have "
+            "one."
+        )
     difference = first_difference(run.to_json(), now.to_json())
     if difference is not None:
         raise ConfigError(

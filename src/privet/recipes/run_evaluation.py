@@ -87,9 +87,7 @@ def evaluate(out: Path, test: str | None = None) -> Evaluation:
     if not folder.holds_run:
         raise ConfigError(f"{folder} holds no run of 'privet train': give the folder of one.")
     if not folder.has(RESULT):
-        raise ConfigError(
-            f"The run in {folder} is not done: go on with 'privet train --out {folder} --resume'."
-        )
+        raise ConfigError(f"The run in {folder} is not done: go on with {folder.command_to_resume}")
     config = RunConfig.from_json(folder.read(CONFIG).get("config", {}))
     network = config.model.outline(config.image_shape, len(config.class_names)).eval()
     load_weights(network, _tensors(folder / MODEL))

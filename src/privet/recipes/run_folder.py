@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -50,6 +51,11 @@ class RunFolder:
     def __str__(self) -> str:
         return shown(self.path)
 
+    @property
+    def command_to_resume(self) -> str:
+        """What someone types to go on."""
+        return f"privet train --out {shlex.quote(str(self))} --resume"
+
     def has(self, name: str) -> bool:
         """Whether a file is there."""
         return (self.path / name).is_file()
@@ -72,13 +78,17 @@ class RunFolder:
             return
         if not self.holds_run:
             raise ConfigError(f"{self} holds something else than a run: choose another --out.")
-        with self._locked():
-            pass
         if not force:
             raise ConfigError(
                 f"{self} holds a run already: go on with --resume, replace it with --force, or "
                 "choose another --out."
             )
+
+    def check_idle(self) -> None:
+        """Refuse a folder that a process works in."""
+        if self.path.is_dir():
+            with self._locked():
+                pass
 
     @contextmanager
     def claimed(self) -> Iterator[None]:

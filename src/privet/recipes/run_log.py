@@ -12,7 +12,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from privet.errors import Stopped
@@ -24,6 +24,7 @@ from privet.recipes.run_folder import CHECKPOINT, METRICS, RunFolder
 
 SECONDS_BETWEEN_CHECKPOINTS = 30.0
 _SHARE_FOR_CHECKPOINTS = 0.1  # of the time: rings of large models take long to write
+_MOST_WAITING = 20  # times as long as usual
 _MOST_COSTS = 8
 _MOST_LINES = 200
 _MOST_MEASUREMENTS = 10
@@ -109,13 +110,10 @@ class Recorder:
     listener: Listener
     progress: Progress
     stop: bool = False
-    _begun: float = field(default_factory=time.monotonic)
-    _first: int = field(init=False)
-    _saved: float = field(default_factory=time.monotonic)
-    _wait: float = 0.0
 
     def __post_init__(self) -> None:
         self._first = self.progress.step
+        self._begun = self._saved = time.monotonic()
         self._wait = SECONDS_BETWEEN_CHECKPOINTS
 
     def __call__(self, progress: Progress) -> None:
@@ -135,14 +133,15 @@ class Recorder:
         begun = time.monotonic()
         checkpoints.save(self.folder / CHECKPOINT, self.progress)
         self._saved = time.monotonic()
-        took = self._saved - begun
-        self._wait = max(SECONDS_BETWEEN_CHECKPOINTS, took / _SHARE_FOR_CHECKPOINTS)
+        least = SECONDS_BETWEEN_CHECKPOINTS
+        wanted = (self._saved - begun) / _SHARE_FOR_CHECKPOINTS
+        self._wait = min(max(least, wanted), _MOST_WAITING * least)
 
     def stopped(self) -> Stopped:
         """What is said when a run ends early."""
         return Stopped(
             f"Stopped after step {self.progress.step:,} of {self.course.steps:,}, which is saved: "
-            f"go on with 'privet train --out {self.folder} --resume'."
+            f"go on with {self.folder.command_to_resume}"
         )
 
     def _news(self, epsilon: float) -> News:

@@ -32,6 +32,7 @@ class RunResult:
     """A finished run, as it lies in its folder."""
 
     folder: Path
+    ledger: Path
     summary: dict[str, Any]
     certificate: Certificate
 
@@ -39,6 +40,7 @@ class RunResult:
         """As plain JSON values."""
         return {
             "folder": str(self.folder),
+            "ledger": str(self.ledger),
             **self.summary,
             "certificate": self.certificate.to_json(),
         }
@@ -59,6 +61,7 @@ class RunResult:
             "model": self.folder / MODEL,
             "certificate": self.folder / CERTIFICATE,
             "metrics": self.folder / METRICS,
+            "ledger": self.ledger,
         }
 
 
@@ -88,6 +91,7 @@ def finished(folder: RunFolder) -> RunResult:
     folder.discard(CHECKPOINT)
     return RunResult(
         folder=folder.path,
+        ledger=folder / state.ledger,
         summary=folder.read(RESULT),
         certificate=Certificate.from_json(folder.read(CERTIFICATE)),
     )

@@ -30,7 +30,8 @@ from privet.recipes.private_training import (
     noise_for,
     treated_as_public,
 )
-from privet.recipes.run_config import Asked, RunConfig, resolved
+from privet.recipes.run_config import Asked, RunConfig
+from privet.recipes.run_settings import preset_of, resolved
 from privet.recipes.sets import Sets, read_sets
 
 _ROWS_PER_ENCODING = 64
@@ -186,7 +187,9 @@ class Stage:
     def warnings(self) -> list[str]:
         """What is allowed and yet worth a sentence."""
         size, delta = self.config.declared_size, self.config.budget.delta
-        notes = list(self.sets.notes)
+        notes, nearest = list(self.sets.notes), preset_of(self.asked).fitted_to
+        if nearest is not None:
+            notes.append(f"The preset has no settings for this ε: those for {nearest:g} are used.")
         if size is not None and delta >= 1 / size:
             notes.append(
                 f"δ = {delta:g} is not below 1/{size:g}, one over the declared size: it allows "

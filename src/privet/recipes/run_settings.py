@@ -1,0 +1,185 @@
+"""From what was asked for to a complete configuration: a preset fills what was left out."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from privet.augment import CropFlip
+from privet.errors import ConfigError
+from privet.learn import AsIs, EngineName, Method
+from privet.privacy import Ledger, Relation, Unit
+from privet.public import WarmUp
+from privet.recipes.models import Model
+from privet.recipes.presets import METHODS, PRESETS, SCHEDULES, Preset, augmentation, named
+from privet.recipes.private_training import TrainingConfig, num_joined
+from privet.recipes.run_config import Asked, RunConfig, absolute, read_model
+from privet.recipes.sets import Sets
+from privet.recipes.slots import SLOT_NAMES, read_slot
+
+_WARM_UPS = ("none", "public")
+
+
+def resolved(asked: Asked, sets: Sets, *, seeded: bool) -> RunConfig:
+    """The complete configuration: what was asked for, the preset's settings elsewhere."""
+    budget = asked.budget
+    preset = preset_of(asked)
+    model = read_model(asked.model or preset.model)
+    shape = sets.private.image_shape
+    if not model.sees_images:
+        preset = preset.on_features()
+    training = _training(asked, preset, sets, augmentation(shape))
+    _check_views(model, training.method)
+    return RunConfig(
+        method=_method_name(asked),
+        data=asked.data_choice,
+        image_shape=shape,
+        class_names=sets.private.class_names or (),
+        model=model,
+        budget=budget,
+        relation=_relation(asked),
+        ledger=None if asked.ledger is None else absolute(asked.ledger),
+        declared_size=_two_digits(asked.declared_size),
+        training=training,
+        diagnostics=bool(asked.diagnostics),
+        seeded=seeded,
+    )
+
+
+def preset_of(asked: Asked) -> Preset:
+    """What holds where nothing else is asked for."""
+    make = PRESETS[named(PRESETS, asked.preset or "cpu", "--preset")]
+    return make(asked.budget.epsilon)
+
+
+def _method_name(asked: Asked) -> str:
+    if asked.method is None:
+        raise ConfigError(f"Give --method: {', '.join(METHODS)}.")
+    return named(METHODS, asked.method, "--method")
+
+
+def _relation(asked: Asked) -> Relation:
+    """What was asked for, or add-or-remove; an owner's ledger has its own terms."""
+    known = {each.value: each for each in Relation}
+    wanted = None if asked.relation is None else named(known, asked.relation, "--relation")
+    if asked.ledger is None:
+        return known[wanted or Relation.ADD_REMOVE.value]
+    ledger = Ledger.open(Path(asked.ledger).expanduser())
+    try:
+        terms = {
+            "--delta": (asked.delta, ledger.budget.delta),
+            "--relation": (wanted or ledger.relation.value, ledger.relation.value),
+            "the unit": (Unit.EXAMPLE.value, ledger.unit.value),
+        }
+        for name, (ours, theirs) in terms.items():
+            if ours != theirs:
+                raise ConfigError(f"{name} is {ours} and the ledger's is {theirs}: give that one.")
+        return ledger.relation
+    finally:
+        ledger.close()
+
+
+def _training(asked: Asked, preset: Preset, sets: Sets, augment: CropFlip) -> TrainingConfig:
+    warm_up = _warm_up(asked, preset, sets, augment)
+    taught = warm_up is not None and sets.public_classes is None
+    given: dict[str, Any] = {
+        "clip_norm": asked.clip_norm,
+        "ema_decay": asked.ema_decay,
+        "keep_last": asked.keep_last,
+        "public_batch": asked.public_batch,
+    }
+    return TrainingConfig(
+        method=_method(asked, preset, augment),
+        sampling_rate=_rate(asked, preset, sets),
+        epochs=preset.epochs if asked.epochs is None else asked.epochs,
+        learning_rate=(
+            preset.learning_rate * (preset.gentle if taught else 1.0)
+            if asked.learning_rate is None
+            else asked.learning_rate
+        ),
+        schedule=SCHEDULES[named(SCHEDULES, asked.schedule or "constant", "--schedule")],
+        warm_up=warm_up,
+        extended=_extended(asked),
+        engine=_engine(asked),
+        seed=asked.seed or 0,
+        **{name: value for name, value in given.items() if value is not None},
+    )
+
+
+def _method(asked: Asked, preset: Preset, augment: CropFlip) -> Method:
+    """The named method, with the slots that were asked for in place of its own."""
+    base = preset.method(_method_name(asked), augment)
+    own = {
+        name: read_slot(name, text, augment)
+        for name in SLOT_NAMES
+        if (text := getattr(asked, name)) is not None
+    }
+    slots = {each.name: getattr(base, each.name) for each in fields(base)}
+    return Method(**{**slots, **own})
+
+
+def _check_views(model: Model, method: Method) -> None:
+    if not model.sees_images and not isinstance(method.views, AsIs):
+        raise ConfigError(
+            "A frozen encoder's features are computed once, so they have no views: choose "
+            "--views plain, or a --model that sees images."
+        )
+
+
+def _rate(asked: Asked, preset: Preset, sets: Sets) -> float:
+    if asked.sample_rate is not None and asked.batch_size is not None:
+        raise ConfigError("Give either --batch-size or --sample-rate: one follows from the other.")
+    batch_size = asked.batch_size
+    if batch_size is None and asked.sample_rate is None:
+        batch_size = preset.batch_size
+    if batch_size is None:
+        rate = preset.sampling_rate if asked.sample_rate is None else asked.sample_rate
+        assert rate is not None
+        return rate
+    size = _two_digits(asked.declared_size)
+    if size is None:
+        raise ConfigError(
+            f"A batch of {batch_size:g} needs the number of private images, which is private: "
+            "declare it with --declared-size, or give --sample-rate."
+        )
+    joined = 0 if sets.public is None else num_joined(_extended(asked), len(sets.public))
+    if not 0 < batch_size <= size + joined:
+        raise ConfigError(
+            f"--batch-size is {batch_size:g}: give a number from 1 to {size + joined:g}."
+        )
+    return batch_size / (size + joined)
+
+
+def _extended(asked: Asked) -> float:
+    share = 0.0 if asked.extended is None else asked.extended
+    if not 0 <= share <= 1:
+        raise ConfigError(f"--extended is {share:g}: give a share of the public images, 0 to 1.")
+    return share
+
+
+def _warm_up(asked: Asked, preset: Preset, sets: Sets, augment: CropFlip) -> WarmUp | None:
+    """On public rows, where there are any, unless told otherwise."""
+    wanted = named(_WARM_UPS, asked.warm_up or "public", "--warm-up")
+    if wanted == "none" or (asked.warm_up is None and sets.public is None):
+        if asked.warm_up_epochs is not None:
+            raise ConfigError("--warm-up-epochs needs --warm-up public and --public data.")
+        return None
+    epochs = preset.warm_up.epochs if asked.warm_up_epochs is None else asked.warm_up_epochs
+    own = None if preset.warm_up.augment is None else augment
+    return replace(preset.warm_up, epochs=epochs, augment=own)
+
+
+def _engine(asked: Asked) -> EngineName | None:
+    if asked.engine is None:
+        return None
+    return EngineName(named({each.value: each for each in EngineName}, asked.engine, "--engine"))
+
+
+def _two_digits(size: float | None) -> float | None:
+    """As the hedge keeps it: more digits would say more than an owner declares."""
+    if size is None:
+        return None
+    if not 1 <= size < float("inf"):
+        raise ConfigError(f"--declared-size is {size:g}: give the number of images, 1 or more.")
+    return float(f"{size:.1e}")

@@ -1,0 +1,95 @@
+import pytest
+import torch
+
+from privet.errors import ConfigError
+from privet.hedge import Hedge, Randomness
+from privet.learn import Method, PublicOrigin
+from privet.models import MLP
+from privet.privacy import Ledger
+from privet.public import PublicRows
+from privet.recipes.private_training import (
+    Material,
+    TrainingConfig,
+    private_training,
+    treated_as_public,
+)
+
+
+@pytest.fixture
+def problem(tmp_path):
+    """Two classes of points, far apart; a hedge around them, and some public ones."""
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(400) % 2
+    points = torch.randn(400, 4, generator=generator) + 4 * labels[:, None]
+    ledger = Ledger.create(tmp_path / "l.db", epsilon=3, delta=1e-5, relation="add-remove")
+    public = PublicRows(points[:40], labels[:40])
+    columns = {"images": points[40:], "labels": labels[40:]}
+
+    def hedge(**settings):
+        return Hedge(columns, ledger.reserve(epsilon=3), randomness=Randomness(3), **settings)
+
+    material = Material(input_shape=(4,), num_classes=2, public=public, pixels=False)
+    return hedge, material, ledger
+
+
+CONFIG = TrainingConfig(method=Method(), sampling_rate=0.2, epochs=4, learning_rate=0.5)
+
+
+@pytest.mark.parametrize("declared", [None, 360])
+def test_it_learns_with_a_declared_size_or_a_released_one(problem, declared):
+    hedge, material, _ = problem
+    torch.manual_seed(0)
+    model = MLP(4, (), 2)
+    behind = hedge(declared_size=declared)
+    trained = private_training(behind, model, CONFIG, material)
+    rows = material.public
+    assert (model(rows.inputs).argmax(1) == rows.targets).float().mean() > 0.9
+    assert trained.certificate.guarantee.epsilon <= 3
+    assert behind.reservation.record.spent == ((20,) if declared else (1, 20))
+
+
+@pytest.mark.parametrize(
+    ("model", "config", "sentence"),
+    [
+        (MLP(4, (), 3), CONFIG, "make it return"),
+        (MLP(5, (), 2), CONFIG, "An example has 4 numbers"),
+        (
+            MLP(4, (), 2),
+            TrainingConfig(
+                method=Method(origin=PublicOrigin()), sampling_rate=0.2, epochs=1, extended=0.5
+            ),
+            None,
+        ),
+    ],
+)
+def test_refusals_spend_nothing(problem, model, config, sentence):
+    hedge, material, ledger = problem
+    behind = hedge(declared_size=360)
+    if sentence is None:
+        material = Material(input_shape=(4,), num_classes=2, pixels=False)
+        sentence = "uses public rows"
+    with pytest.raises(ConfigError, match=sentence):
+        private_training(behind, model, config, material)
+    [record] = ledger.records()
+    assert (record.plan, record.spent) == (None, ())
+
+
+def test_a_loss_that_is_not_finite_at_the_start_spends_nothing(problem):
+    hedge, material, ledger = problem
+    model = MLP(4, (), 2)
+    with torch.no_grad():
+        model.classifier.bias.fill_(float("inf"))
+    with pytest.raises(ConfigError, match="The loss is not finite before the first step"):
+        private_training(hedge(declared_size=360), model, CONFIG, material)
+    assert ledger.records()[0].plan is None
+
+
+def test_uses_of_public_rows_are_listed(problem):
+    _, material, _ = problem
+    assert treated_as_public(CONFIG, material) == ()
+    config = TrainingConfig(
+        method=Method(origin=PublicOrigin()), sampling_rate=0.2, epochs=1, extended=0.5
+    )
+    assert treated_as_public(config, material) == (
+        "public rows for gradients, joining private batches",
+    )

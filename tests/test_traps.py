@@ -97,7 +97,8 @@ def test_trap_noise_does_not_depend_on_how_many_were_drawn(tmp_path, drawn):
 def test_trap_nothing_is_ever_unpickled():
     """Neither checkpoints nor data files may run code."""
     forbidden = re.compile(
-        r"\bpickle\.load|torch\.load\(|allow_pickle=True|weights_only=False|\beval\(|\bexec\("
+        r"\bpickle\.load|torch\.load\((?!.*weights_only=True)|allow_pickle=True"
+        r"|weights_only=False|(?<![.\w])eval\(|\bexec\("  # a module's .eval() runs nothing
     )
     offenders = [p for p in SOURCE.rglob("*.py") if forbidden.search(p.read_text())]
     assert offenders == []

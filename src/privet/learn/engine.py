@@ -108,7 +108,8 @@ def with_physical_batch(name: EngineName, objective: Objective, units_of: UnitsO
 
 def _require_agreement(objective: Objective, engine: Engine, units: Units) -> None:
     """Layers that a rule misreads, or that mix examples, show here."""
-    weights = torch.linspace(0.5, 1.0, len(units), dtype=torch.float64)
+    device = units.offsets.device
+    weights = torch.linspace(0.5, 1.0, len(units), dtype=torch.float64, device=device)
     # The same views for both, whatever randomness they come with.
     views = objective.views(units)
     same = _with_views(objective, lambda _: views)
@@ -132,7 +133,7 @@ def _with_views(objective: Objective, views: Callable[[Units], object]) -> Objec
 def _seconds_per_unit(objective: Objective, engine: Engine, units_of: UnitsOf) -> float:
     """The better of two, after one that warms up."""
     units = units_of(engine.physical_batch)
-    weights = torch.ones(len(units), dtype=torch.float64)
+    weights = torch.ones(len(units), dtype=torch.float64, device=units.offsets.device)
     summand, times = gradient_sum(objective, engine), []
     for _ in range(3):
         start = time.perf_counter()

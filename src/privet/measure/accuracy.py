@@ -51,8 +51,10 @@ def accuracy(predicted: Tensor, targets: Tensor, num_classes: int) -> Accuracy:
     shares = []
     for number in range(num_classes):
         own = right[targets == number]
-        shares.append(float(own.float().mean()) if len(own) else None)
-    return Accuracy(overall=float(right.float().mean()), by_class=tuple(shares), count=len(targets))
+        shares.append(float(own.double().mean()) if len(own) else None)
+    return Accuracy(
+        overall=float(right.double().mean()), by_class=tuple(shares), count=len(targets)
+    )
 
 
 def predictions(logits_of: Callable[[Tensor], Tensor], inputs: Tensor) -> Tensor:

@@ -84,6 +84,7 @@ def step_cost() -> str:
     lines = (
         ("WRN-16-4, K = 16: private step", "private_over_sgd", "≤ 1.10"),
         ("Opacus 1.6 over Privet, the same", "opacus_over_private", "≥ 4"),
+        ("the same with plain convolutions", "plain_opacus_over_private", ""),
         ("vmap(grad) over Privet, the same", "vmap_over_private", "> 1"),
         ("WRN-16-4, K = 1, batch 64", "one_view_wrn_over_sgd", "≤ 1.8"),
         ("ViT, 6 blocks of width 192, 64 tokens, K = 1", "one_view_vit_over_sgd", "≤ 1.5"),

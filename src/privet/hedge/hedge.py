@@ -7,7 +7,9 @@ Not trusted: anyone who sees what is returned.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Generic, NoReturn, Protocol, TypeVar, runtime_checkable
@@ -207,11 +209,16 @@ class Hedge:
         """Noise for a sum whose spend is durable."""
         self.__randomness.claim(stream, number)
         dtypes = {name: zero.dtype for name, zero in summand.zeros().items()}
-        noisy = {}
-        for block, (name, exact) in enumerate(total.items()):
+
+        def noised(numbered: tuple[int, tuple[str, Tensor]]) -> tuple[str, Tensor]:
+            block, (name, exact) = numbered
             noise = self.__randomness.noise(stream, number, block, exact.shape).to(exact.device)
-            noisy[name] = exact.add_(noise, alpha=mechanism.noise_scale).to(dtypes[name])
-        return NoisySum(noisy, mechanism.noise_scale)
+            return name, exact.add_(noise, alpha=mechanism.noise_scale).to(dtypes[name])
+
+        # Blocks have generators of their own, so threads change nothing but the time.
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            blocks = dict(pool.map(noised, enumerate(total.items())))
+        return NoisySum(blocks, mechanism.noise_scale)
 
     def __read(self, batches: Iterable[Index]) -> Iterator[Units]:
         """The only place where private rows are read."""

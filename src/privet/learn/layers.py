@@ -122,7 +122,7 @@ class EmbeddingRule(Rule[nn.Embedding]):
         numbers, errors = self._flat(calls, len(calls[0].inputs) // self.num_views)
         same = numbers[:, :, None] == numbers[:, None, :]
         products = torch.bmm(errors, errors.transpose(1, 2))
-        lengths = torch.linalg.vector_norm(errors, dim=2)
+        lengths = products.diagonal(dim1=1, dim2=2).clamp(min=0).sqrt()
         return guarded((products * same).sum((1, 2), dtype=torch.float64), lengths)
 
     def weighted_sum(self, calls: Sequence[Call], weights: Tensor) -> Blocks:

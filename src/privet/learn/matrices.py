@@ -100,15 +100,15 @@ class MatrixRule(Rule[nn.Linear | nn.Conv2d]):
         self, seen: Sequence[Positions], units: slice, standard: Standardisation | None
     ) -> Tensor:
         pieces = [piece for positions in seen for piece in positions.pieces(units)]
-        inputs = torch.cat([piece[0] for piece in pieces], 1)
-        errors = torch.cat([piece[1] for piece in pieces], 2)
+        inputs = _joined([piece[0] for piece in pieces], 1)
+        errors = _joined([piece[1] for piece in pieces], 2)
         weighted = errors if standard is None else errors * standard.stretch[:, None]
         products = torch.bmm(inputs, inputs.transpose(1, 2))
         products *= torch.bmm(weighted.transpose(1, 2), weighted)
         squares = products.sum((1, 2), dtype=torch.float64)
-        lengths = inputs.norm(dim=2) * weighted.norm(dim=1)
+        lengths = products.diagonal(dim1=1, dim2=2).clamp(min=0).sqrt()  # |a_t| |e_t|
         if standard is not None:
-            outputs = torch.cat([each.outputs(units) for each in seen], 2)
+            outputs = _joined([each.outputs(units) for each in seen], 2)
             squares = squares + standard.correction(inputs, errors, outputs, self.names)
         return guarded(squares, lengths)
 
@@ -128,6 +128,11 @@ class MatrixRule(Rule[nn.Linear | nn.Conv2d]):
             weight = self.layer.weight.movedim(1, -1).flatten(1)  # as patches lie
             return Standardisation.of(self.layer, weight)
         return None
+
+
+def _joined(pieces: list[Tensor], dim: int) -> Tensor:
+    """One tensor; the only one, without a copy."""
+    return pieces[0] if len(pieces) == 1 else torch.cat(pieces, dim)
 
 
 def _tiles(seen: Sequence[Positions], num_units: int) -> list[slice]:

@@ -7,6 +7,7 @@ that learns from its features.
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -55,7 +56,7 @@ class Model(Protocol):
         """The same network with any weights, to load trained ones into."""
 
 
-class _Images:
+class _Images(ABC):
     """For models that see images, and need nothing but their settings to be made."""
 
     sees_images = True
@@ -72,9 +73,9 @@ class _Images:
         """Made anew."""
         return self.network(shape, num_classes)
 
+    @abstractmethod
     def network(self, shape: ImageShape, num_classes: int) -> nn.Module:
         """Every model has its own."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -116,6 +116,10 @@ class TestModelsThatAreRefused:
         with pytest.raises(ConfigError, match="not finite"):
             check_model(model, cross_entropy, trial(), 3)
 
+    def test_half_precision(self):
+        with pytest.raises(ConfigError, match=r"'weight' is torch.bfloat16"):
+            check_model(nn.Linear(6, 3).bfloat16(), cross_entropy, trial(), 3)
+
     def test_nothing_to_learn(self):
         with pytest.raises(ConfigError, match="unfreeze"):
             check_model(nn.Linear(6, 3).requires_grad_(False), cross_entropy, trial(), 3)

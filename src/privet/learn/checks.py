@@ -23,6 +23,7 @@ def check_model(model: nn.Module, loss: Loss, trial: Examples, num_classes: int)
     _refuse_batch_norm(model)
     if not trainable(model):
         raise ConfigError("No parameter of the model requires a gradient: unfreeze some.")
+    _refuse_half_precision(model)
     before = {name: buffer.clone() for name, buffer in model.named_buffers()}
     with torch.no_grad():
         outputs = model(trial.inputs)
@@ -46,6 +47,15 @@ def check_model(model: nn.Module, loss: Loss, trial: Examples, num_classes: int)
 
 def _fits(outputs: torch.Tensor, trial: Examples, num_classes: int) -> bool:
     return tuple(outputs.shape) == (len(trial), num_classes)
+
+
+def _refuse_half_precision(model: nn.Module) -> None:
+    for name, parameter in trainable(model).items():
+        if parameter.dtype not in (torch.float32, torch.float64):
+            raise ConfigError(
+                f"The parameter {name!r} is {parameter.dtype}, too coarse for norms that privacy "
+                "rests on: use model.float()."
+            )
 
 
 def _refuse_batch_norm(model: nn.Module) -> None:

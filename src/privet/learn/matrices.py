@@ -62,7 +62,7 @@ class MatrixRule(Rule[nn.Linear | nn.Conv2d]):
         if positions * (rows + columns) >= rows * columns:
             return None
         standard = self._standardisation()
-        if standard is not None and not standard.knows_norms(calls, self.names):
+        if standard is not None and not standard.knows_norms(calls):
             return None
         num_units = len(calls[0].inputs) // self.num_views
         total = calls[0].inputs.new_zeros(num_units, dtype=torch.float64)

@@ -52,7 +52,7 @@ class Standardisation:
         matrices.sub_((gains * self.unit)[..., None] * self.rows).mul_(self.stretch[:, None])
         return gains
 
-    def knows_norms(self, calls: Sequence[Call], names: Container[str]) -> bool:
+    def knows_norms(self, calls: Sequence[Call]) -> bool:
         """Whether n·a_t can be read off the layer's outputs."""
         return bool(self.gain.abs().min() >= _SMALLEST_GAIN) and all(
             call.outputs_unchanged for call in calls

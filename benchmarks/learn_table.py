@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from learn_settings import Row, all_rows
 from torch import Tensor, nn
 
 import machine
 from learn_data import Prepared, prepare_data
+from learn_settings import Row, all_rows
 from privet.hedge import Blocks, Hedge, NoisySum, PoissonSum, Summand, clipped_sum
 from privet.learn import Keys, Progress, train
 from privet.learn.ensemble import mean_logits, mean_weights, vote_shares

@@ -283,10 +283,16 @@ def test_diagnostics_are_marked_and_listed(train, tmp_path):
     assert done.code == 0
     body = read(tmp_path / "run" / "diagnostics.json")
     assert body["not_private"].startswith("NOT PRIVATE")
-    assert body.keys() == {"not_private", "0", "5"}
-    assert body["0"].keys() == {"gradient norms", "loss and accuracy"}
+    assert body.keys() == {"not_private", *"012345"}
+    looks = ["gradient norms", "gradient magnitudes", "loss and accuracy"]
+    before_steps = [*looks, "alignment with the mean gradient"]
+    assert all(list(body[step]) == before_steps for step in "01234")
+    assert list(body["5"]) == looks
+    cosines = [body[step]["alignment with the mean gradient"]["cosine"] for step in "01234"]
+    assert len(set(cosines)) == 5
+    assert all(-1 < cosine < 1 for cosine in cosines)
     certificate = read(tmp_path / "run" / "certificate.json")
-    assert certificate["outside_guarantee"] == ["gradient norms", "loss and accuracy"]
+    assert sorted(certificate["outside_guarantee"]) == sorted(before_steps)
     assert "NOT covered" in certificate["statement"]
 
 

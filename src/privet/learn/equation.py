@@ -81,6 +81,9 @@ class State:
     update: Memory = field(default_factory=dict)
 
 
+OnGradient = Callable[[State, PrivateGradient], None]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Equation:
     """Everything in equation 1 that stays the same from step to step.
@@ -122,7 +125,7 @@ class Equation:
         state: State,
         steps: Steps,
         pace: Pace,
-        on_gradient: Callable[[PrivateGradient], None] | None = None,
+        on_gradient: OnGradient | None = None,
     ) -> State:
         """One private step.
 
@@ -130,7 +133,7 @@ class Equation:
             state: where the last step left off.
             steps: the hedge's; they know clip, noise and sampling.
             pace: how far to go.
-            on_gradient: told g, for diagnostics.
+            on_gradient: told g and where it was taken, before the weights move.
         """
         method, t = self.method, state.step
         gradients = self.public_gradients(state.weights, t)
@@ -150,7 +153,7 @@ class Equation:
         g = PrivateGradient(_around(o, combined(lambda block: block / self.divisor, total)))
 
         if on_gradient is not None:
-            on_gradient(g)
+            on_gradient(state, g)
         w, memory = method.update.apply(state.weights, g, public, state.update, pace)
         origin = method.origin.remember(state.origin, g)
         return State(weights=w, step=t + 1, scale=seen, origin=origin, update=memory)

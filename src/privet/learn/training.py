@@ -10,7 +10,7 @@ import torch
 
 from privet.errors import ConfigError
 from privet.hedge import Steps
-from privet.learn.equation import Equation, State
+from privet.learn.equation import Equation, OnGradient, State
 from privet.learn.gradients import Blocks, copied
 from privet.learn.updates import Pace
 from privet.optim import ExponentialAverage, Schedule
@@ -76,21 +76,36 @@ def train(
     course: Course,
     progress: Progress,
     on_step: OnStep | None = None,
+    on_gradient: OnGradient | None = None,
 ) -> Progress:
     """All steps that are left, or that the reservation still pays for.
 
     A run that was killed may have paid for steps whose results were lost. It ends earlier then.
+
+    Args:
+        equation: of each step.
+        steps: the hedge's.
+        course: how far, and how fast.
+        progress: where the run is.
+        on_step: told of every step when it is done.
+        on_gradient: told of every private gradient, before the weights move.
     """
     while progress.step < course.steps and steps.remaining > 0:
-        progress = _one_step(equation, steps, course, progress)
+        progress = _one_step(equation, steps, course, progress, on_gradient)
         if on_step is not None:
             on_step(progress)
     return progress
 
 
-def _one_step(equation: Equation, steps: Steps, course: Course, progress: Progress) -> Progress:
+def _one_step(
+    equation: Equation,
+    steps: Steps,
+    course: Course,
+    progress: Progress,
+    on_gradient: OnGradient | None,
+) -> Progress:
     number = progress.step
-    state = equation.step(progress.state, steps, course.pace(number))
+    state = equation.step(progress.state, steps, course.pace(number), on_gradient)
     if not all(bool(torch.isfinite(block.sum())) for block in state.weights.values()):
         raise ConfigError(
             f"The weights are not finite after step {number + 1}: lower the learning rate from "

@@ -16,7 +16,7 @@ from privet.errors import ConfigError
 from privet.hedge import Hedge, PoissonSum, Units, released_size, size_mechanism
 from privet.learn.checks import check_model
 from privet.learn.engine import Engine, EngineName, EnginePlan, plan_engine, with_physical_batch
-from privet.learn.equation import Equation, Method, random_rows, units_of
+from privet.learn.equation import Equation, Method, OnGradient, random_rows, units_of
 from privet.learn.gradients import Blocks, combined, copied, trainable
 from privet.learn.keys import Keys, Purpose
 from privet.learn.objective import Examples, cross_entropy
@@ -235,6 +235,7 @@ def fly(
     *,
     keys: Keys,
     on_step: OnStep | None = None,
+    on_gradient: OnGradient | None = None,
 ) -> TrainedModel:
     """All steps from where the run is; the model ends with the averaged weights."""
     equation = equation_for(model, config, material, keys, start.divisor, start.engine.engine)
@@ -243,7 +244,7 @@ def fly(
         first=start.progress.step,
         physical_batch=start.engine.engine.physical_batch,
     )
-    progress = train(equation, steps, config.course, start.progress, on_step)
+    progress = train(equation, steps, config.course, start.progress, on_step, on_gradient)
     with torch.no_grad():
         for name, parameter in trainable(model).items():
             parameter.copy_(progress.average[name])

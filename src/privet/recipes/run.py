@@ -23,7 +23,7 @@ from privet.measure import Accuracy
 from privet.privacy import Ledger, Reservation
 from privet.recipes.private_training import Launch, expected_rows, fly, prepare
 from privet.recipes.run_config import Asked, RunConfig, first_difference
-from privet.recipes.run_diagnostics import diagnose
+from privet.recipes.run_diagnostics import Diagnostics
 from privet.recipes.run_folder import (
     CHECKPOINT,
     CONFIG,
@@ -197,8 +197,7 @@ def _trained(
     if not folder.has(CHECKPOINT):
         recorder.save()
     forget_lines_after(folder, start.progress.step)
-    if start.progress.step == 0:
-        diagnose(hedge, stage, start, start.progress, folder)
+    look = Diagnostics(hedge, stage, start, folder)
     with stoppable(recorder):
         trained = fly(
             hedge,
@@ -208,8 +207,9 @@ def _trained(
             start,
             keys=stage.keys,
             on_step=recorder,
+            on_gradient=look,
         )
-    diagnose(hedge, stage, start, trained.progress, folder)
+    look(trained.progress.state)
     write_results(hedge.reservation, stage, state, trained.progress, folder)
     return finished(folder)
 

@@ -4,39 +4,60 @@ from __future__ import annotations
 
 from typing import Any
 
-from privet.hedge import Hedge
-from privet.learn import Progress
-from privet.learn.diagnostics import fits, gradient_norms
+from privet.hedge import Hedge, NotPrivate
+from privet.learn import PrivateGradient, State
+from privet.learn.diagnostics import alignment, fits, gradient_magnitudes, gradient_norms
+from privet.learn.equation import Equation
 from privet.recipes.private_training import Launch, equation_for
 from privet.recipes.run_folder import DIAGNOSTICS, RunFolder
 from privet.recipes.run_stage import Stage
 
 _WARNING = "NOT PRIVATE: computed from private rows outside the guarantee. Do not share."
+_MOST_LOOKS = 10
 
 
-def diagnose(
-    hedge: Hedge, stage: Stage, start: Launch, progress: Progress, folder: RunFolder
-) -> None:
-    """Gradient norms, loss and accuracy at the run's weights, if the run was asked to look."""
-    if not stage.config.diagnostics:
-        return
-    found = folder.read(DIAGNOSTICS) if folder.has(DIAGNOSTICS) else {"not_private": _WARNING}
-    if str(progress.step) in found:
-        return
-    folder.write(DIAGNOSTICS, found | {str(progress.step): _look(hedge, stage, start, progress)})
+class Diagnostics:
+    """Looks at private rows about ten times in a run, if the run was asked to."""
 
+    def __init__(self, hedge: Hedge, stage: Stage, start: Launch, folder: RunFolder) -> None:
+        self._hedge, self._stage, self._start, self._folder = hedge, stage, start, folder
+        self._every = -(-stage.config.training.steps // _MOST_LOOKS)
 
-def _look(hedge: Hedge, stage: Stage, start: Launch, progress: Progress) -> dict[str, Any]:
-    training = stage.config.training
-    equation = equation_for(
-        stage.network, training, stage.material, stage.keys, start.divisor, start.engine.engine
-    )
-    rows = stage.material.same_classes
-    public = None if rows is None else {"public": rows}
-    norms = gradient_norms(
-        hedge, equation, progress.state, clip_norm=training.clip_norm, public=public
-    )
-    return {
-        each.name: each.value.to_json()
-        for each in (norms, fits(hedge, equation, progress.state, public=public))
-    }
+    def __call__(self, state: State, gradient: PrivateGradient | None = None) -> None:
+        """Before a step takes its gradient, or after the last one."""
+        last = gradient is None
+        if not self._stage.config.diagnostics or (state.step % self._every and not last):
+            return
+        found = {"not_private": _WARNING}
+        if self._folder.has(DIAGNOSTICS):
+            found = self._folder.read(DIAGNOSTICS)
+        if str(state.step) not in found:
+            looked = {each.name: each.value.to_json() for each in self._look(state, gradient)}
+            self._folder.write(DIAGNOSTICS, found | {str(state.step): looked})
+
+    def _look(self, state: State, gradient: PrivateGradient | None) -> list[NotPrivate[Any]]:
+        training = self._stage.config.training
+        equation = self._equation()
+        rows = self._stage.material.same_classes
+        public = None if rows is None else {"public": rows}
+        found: list[NotPrivate[Any]] = [
+            gradient_norms(
+                self._hedge, equation, state, clip_norm=training.clip_norm, public=public
+            ),
+            gradient_magnitudes(self._hedge, equation, state),
+            fits(self._hedge, equation, state, public=public),
+        ]
+        if gradient is not None:
+            found.append(alignment(self._hedge, equation, state, gradient=gradient))
+        return found
+
+    def _equation(self) -> Equation:
+        stage, start = self._stage, self._start
+        return equation_for(
+            stage.network,
+            stage.config.training,
+            stage.material,
+            stage.keys,
+            start.divisor,
+            start.engine.engine,
+        )

@@ -143,6 +143,10 @@ LAYERS = {
     "unused": (Unused, rows),
     "mlp": (lambda: MLP(6, (20, 20), CLASSES), rows),
     "conv net": (lambda: ConvNet(CLASSES, channels=2, width=16, image_size=8), images),
+    "strided conv net": (
+        lambda: ConvNet(CLASSES, channels=2, width=8, image_size=8, strided=True),
+        images,
+    ),
     "wide resnet": (lambda: WideResNet(10, 1, CLASSES, channels=2), images),
     "affine wide resnet": (
         lambda: WideResNet(10, 1, CLASSES, channels=2, conv_affine=True),

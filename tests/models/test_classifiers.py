@@ -14,6 +14,7 @@ NETWORKS = {
         16, 2, 7, c, groups=8, activation=nn.SiLU, conv_affine=True
     ),
     "conv_net": lambda c, side: ConvNet(7, c, image_size=side, width=16),
+    "strided_conv_net": lambda c, side: ConvNet(7, c, image_size=side, width=16, strided=True),
     "resnet9": lambda c, side: ResNet9(7, c, width=8),
     "mlp": lambda c, side: MLP(c * side**2, (12, 9), 7, activation=nn.Tanh),
     "linear": lambda c, side: MLP(c * side**2, (), 7),
@@ -88,6 +89,15 @@ def test_conv_net_sizes():
     assert ConvNet(10, 1, image_size=28).classifier.in_features == 128 * 3 * 3
 
 
+def test_strided_conv_net_sizes():
+    """Strided convolutions keep odd rows: 4×4 maps of 28×28 images, of twice the width."""
+    assert ConvNet(10, 1, image_size=28, width=32, strided=True).classifier.in_features == 64 * 16
+    assert size(ConvNet(10, 1, image_size=28, width=32, strided=True)) == 66_314
+    for side in range(8, 20):
+        model = ConvNet(10, 1, image_size=side, width=4, strided=True)
+        assert model(torch.zeros(2, 1, side, side)).shape == (2, 10)
+
+
 def test_resnet9_sizes():
     """6.62M with 100 classes.
 
@@ -121,6 +131,7 @@ def test_activation_is_used():
         (lambda: ConvNet(0), "num_classes is 0; give 1 or more"),
         (lambda: ConvNet(10, width=6), "groups is 4; give a divisor of 6"),
         (lambda: ConvNet(10, image_size=7), "image_size is 7; give 8 or more"),
+        (lambda: ConvNet(10, image_size=7, strided=True), "image_size is 7; give 8 or more"),
         (lambda: ConvNet(10)(torch.zeros(1, 3, 28, 28)), "images are 28×28"),
         (lambda: ResNet9(10, width=0), "width is 0"),
         (lambda: ResNet9(10, width=48), "groups is 32; give a divisor of 48"),

@@ -77,7 +77,7 @@ warm_up = st.none() | st.builds(
     WarmUp, epochs=count, learning_rate=positive, schedule=schedule, augment=st.none() | augment
 )
 model = (
-    st.builds(ConvNetModel, width=count)
+    st.builds(ConvNetModel, width=count, strided=st.booleans())
     | st.builds(MLPModel, hidden=st.lists(count, max_size=3).map(tuple))
     | st.builds(WideResNetModel, depth=st.just(40), width=st.just(4))
     | st.builds(TinyViT, patch=count)
@@ -223,7 +223,7 @@ def test_what_is_typed_wrong(name, text, sentence):
 @pytest.mark.parametrize(
     "text",
     [
-        "conv-net:width=16",
+        "conv-net:width=16,strided=true",
         "mlp:hidden=200-100",
         "linear",
         "wrn-40-4",

@@ -95,10 +95,17 @@ class ConvNetModel(_Images):
     """Three convolutions."""
 
     width: int = 32
+    strided: bool = False
 
     def network(self, shape: ImageShape, num_classes: int) -> nn.Module:
         """For square images."""
-        return ConvNet(num_classes, shape[2], image_size=min(shape[:2]), width=self.width)
+        return ConvNet(
+            num_classes,
+            shape[2],
+            image_size=min(shape[:2]),
+            width=self.width,
+            strided=self.strided,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

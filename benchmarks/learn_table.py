@@ -15,6 +15,7 @@ import json
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +30,12 @@ from privet.hedge import Blocks, Hedge, NoisySum, PoissonSum, Summand, clipped_s
 from privet.learn import Keys, Progress, train
 from privet.learn.ensemble import mean_logits, mean_weights, vote_shares
 from privet.learn.equation import INPUTS, TARGETS, units_of
-from privet.learn.gradients import at_weights, trainable
+from privet.learn.gradients import at_weights, copied, trainable
 from privet.measure import accuracy, predictions
 from privet.privacy import Ledger
 from privet.public import PublicRows
 from privet.recipes.private_training import (
+    TrainingConfig,
     equation_for,
     expected_rows,
     fly,
@@ -43,6 +45,7 @@ from privet.recipes.private_training import (
 
 OUT = machine.RESULTS / "learn_table.json"
 DELTA = 1e-5
+_WARM: dict[str, Blocks] = {}  # weights after each warm-up: many rows share one
 
 
 class NoiselessSteps:
@@ -72,9 +75,26 @@ def run_row(row: Row, data: Prepared) -> dict[str, Any]:
     return found | {"seconds": round(time.perf_counter() - start)}
 
 
+def _started(row: Row, data: Prepared) -> tuple[nn.Module, TrainingConfig]:
+    """A model that is warm already, and the settings that are left for it."""
+    model, left = row.model(row.seed), replace(row.config, warm_up=None)
+    if row.config.warm_up is not None:
+        key = repr((row.data, row.seed, row.config.seed, row.config.warm_up))
+        if key not in _WARM:
+            prepare(model, replace(left, warm_up=row.config.warm_up), data.material, _keys(row))
+            _WARM[key] = copied(trainable(model))
+        model.load_state_dict(_WARM[key], strict=False)
+    return model, left
+
+
+def _keys(row: Row) -> Keys:
+    return Keys(row.config.seed)
+
+
 def _private(row: Row, data: Prepared) -> dict[str, Any]:
     assert row.epsilon is not None
-    model, config, keys = row.model(row.seed), row.config, Keys(row.config.seed)
+    model, config = _started(row, data)
+    keys = _keys(row)
     with tempfile.TemporaryDirectory() as folder:
         ledger = Ledger.create(
             Path(folder) / "ledger.db", epsilon=row.epsilon, delta=DELTA, relation="add-remove"
@@ -100,7 +120,8 @@ def _private(row: Row, data: Prepared) -> dict[str, Any]:
 
 def _without_noise(row: Row, data: Prepared) -> float:
     """The same training on the same rows with clipping but no noise."""
-    model, config, keys = row.model(row.seed), row.config, Keys(row.config.seed)
+    model, config = _started(row, data)
+    keys = _keys(row)
     mechanism = PoissonSum(
         clip_norm=config.clip_norm, noise_multiplier=1.0, sampling_rate=config.sampling_rate
     )
@@ -114,8 +135,7 @@ def _without_noise(row: Row, data: Prepared) -> float:
 
 
 def _public_only(row: Row, data: Prepared) -> float:
-    model = row.model(row.seed)
-    prepare(model, row.config, data.material, Keys(row.config.seed))
+    model, _ = _started(row, data)
     return _score(model, dict(trainable(model)), data)
 
 

@@ -102,32 +102,76 @@ def step_cost() -> str:
     return _table(("figure", "measured", "aim"), rows)
 
 
-def learn() -> str:
-    """One line per row of the learning study; several seeds as mean and range."""
-    rows = json.loads((RESULTS / "learn_table.json").read_text())["rows"].values()
-    groups: dict[tuple[str, str, float | None], list[dict[str, Any]]] = {}
-    for row in rows:
-        groups.setdefault((row["data"], row["name"], row["epsilon"]), []).append(row)
-    lines = [_learn_line(*key, group) for key, group in groups.items()]
-    return _table(("data", "method", "ε", "K", "steps", "accuracy", "seeds", "no noise"), lines)
+Rows = list[dict[str, Any]]
 
 
-def _learn_line(
-    data: str, name: str, epsilon: float | None, group: list[dict[str, Any]]
-) -> tuple[str, ...]:
-    values = [100 * row.get("accuracy", row.get("public_only", 0)) for row in group]
-    spread = f" ({min(values):.1f}–{max(values):.1f})" if len(values) > 1 else ""
-    bounds = [100 * row["no_noise"] for row in group if "no_noise" in row]
-    return (
-        data,
-        name,
-        "—" if epsilon is None else f"{epsilon:g}",
-        str(group[0]["views"]),
-        str(group[0]["steps"]) if epsilon is not None else "—",
-        f"{sum(values) / len(values):.1f}{spread}",
-        str(len(values)),
-        f"{bounds[0]:.1f}" if bounds else "",
-    )
+def learn(data: str) -> str:
+    """One line per method of the learning study, a column for each ε."""
+    methods: dict[str, Rows] = {}
+    for row in _study():
+        if row["data"].split("/")[0] == data:
+            methods.setdefault(row["name"], []).append(row)
+    epsilons = sorted({row["epsilon"] for rows in methods.values() for row in rows} - {None})
+    head = ("method", "K", "steps", *[f"ε = {each:g}" for each in epsilons], "no noise")
+    return _table(head, [_learn_line(name, rows, epsilons) for name, rows in methods.items()])
+
+
+def _learn_line(name: str, rows: Rows, epsilons: list[float]) -> tuple[str, ...]:
+    bounds = [row["no_noise"] for row in rows if "no_noise" in row]
+    if rows[0]["epsilon"] is None:
+        return (name, "—", "—", *["—"] * len(epsilons), _seeds([rows[0]["public_only"]]))
+    cells = [[row["accuracy"] for row in rows if row["epsilon"] == each] for each in epsilons]
+    first = rows[0]
+    return (name, str(first["views"]), str(first["steps"]), *map(_seeds, cells), _seeds(bounds))
+
+
+def _seeds(values: list[float]) -> str:
+    """One value; of several, the mean and the range."""
+    if not values:
+        return ""
+    mean, low, high = (100 * each for each in (sum(values) / len(values), min(values), max(values)))
+    return f"{mean:.1f} ({low:.1f}–{high:.1f})" if len(values) > 1 else f"{mean:.1f}"
+
+
+def learn_summary() -> str:
+    """At ε = 1: without public rows, with them alone, and with both."""
+    lines = []
+    for data, title in _TITLES.items():
+        rows = [row for row in _study() if row["data"] == data]
+        at_one: dict[str, list[float]] = {}
+        for row in rows:
+            if row["epsilon"] == 1:
+                at_one.setdefault(row["name"], []).append(row["accuracy"])
+        [public] = [row["public_only"] for row in rows if row["epsilon"] is None]
+        lines.append((title, *map(_seeds, ([public], *[at_one[each] for each in _SHORT]))))
+    return _table(("test accuracy, %", "public images only", *_SHORT), lines)
+
+
+def ensembles() -> str:
+    """Averages, votes and mean logits of the last weights, and the moving average beside them."""
+    lines = []
+    for row in _study():
+        if "ensembles" not in row:
+            continue
+        title = _TITLES[row["data"]]
+        lines.append((title, "moving average 0.999", _seeds([row["accuracy"]]), "", ""))
+        lines.append((title, "last weights", _seeds([row["last"]]), "", ""))
+        for name, found in row["ensembles"].items():
+            values = [_seeds([found[each]]) for each in ("mean_weights", "vote", "mean_logits")]
+            lines.append((title, name.replace("_", " "), *values))
+    return _table(("data", "ensemble", "weights averaged", "majority vote", "mean logits"), lines)
+
+
+def _study() -> Rows:
+    return list(json.loads((RESULTS / "learn_table.json").read_text())["rows"].values())
+
+
+_TITLES = {
+    "mnist": "MNIST",
+    "fashion_mnist": "FashionMNIST",
+    "cifar10 features: lite0 160": "CIFAR-10, frozen encoder",
+}
+_SHORT = ("cold", "warm", "warm + DOPE", "best combination")
 
 
 def paper_preset() -> str:
@@ -152,7 +196,11 @@ TABLES: dict[str, Callable[[], str]] = {
     "noise": noise,
     "figures": figures,
     "step_cost": step_cost,
-    "learn": learn,
+    "learn_mnist": lambda: learn("mnist"),
+    "learn_fashion_mnist": lambda: learn("fashion_mnist"),
+    "learn_cifar10": lambda: learn("cifar10 features: lite0 160"),
+    "learn_summary": learn_summary,
+    "ensembles": ensembles,
     "paper_preset": paper_preset,
 }
 

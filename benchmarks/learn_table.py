@@ -194,7 +194,8 @@ def main() -> None:
         if time.monotonic() - begun > 60 * options.minutes:
             break
         data = prepare_data(row.data, options.data)
-        kept[row.key] = row.described() | run_row(row, data) | {"settings_commit": commit}
+        commits = {"settings_commit": commit, "commit": machine.COMMIT}
+        kept[row.key] = row.described() | run_row(row, data) | commits
         machine.write(OUT, {"name": "learn_table", "rows": kept, "machine": machine.facts()})
         print(row.key, json.dumps(kept[row.key]), flush=True)
 

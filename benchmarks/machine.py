@@ -26,7 +26,7 @@ def facts() -> dict[str, Any]:
         "system": platform.system(),
         "python": platform.python_version(),
         **{name: _version(name) for name in ("torch", "numpy", "dp-accounting", "privet")},
-        "commit": _commit(),
+        "commit": COMMIT,
     }
 
 
@@ -92,3 +92,6 @@ def _git(*words: str) -> str | None:
     except (OSError, subprocess.CalledProcessError):
         return None
     return done.stdout.strip()
+
+
+COMMIT = _commit()  # of the code that was loaded, whatever is committed meanwhile

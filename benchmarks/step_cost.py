@@ -15,7 +15,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,7 @@ from privet.learn import (
     State,
 )
 from privet.learn.equation import random_rows, units_of
-from privet.learn.gradients import copied, trainable
+from privet.learn.gradients import Blocks, copied, trainable
 from privet.learn.objective import Examples, cross_entropy
 from privet.learn.updates import Pace
 from privet.learn.views import AsIs
@@ -179,6 +179,36 @@ def many_views(rounds: int, units: int) -> dict[str, float]:
     }
 
 
+@dataclass(frozen=True)
+class Kept:
+    """Perturbed weights that were made once.
+
+    A step takes one public gradient for each of them, which is nothing beside a logical batch of
+    thousands, but much beside the few examples here.
+    """
+
+    weights: tuple[Blocks, ...]
+    needs_public: bool = False
+
+    @property
+    def count(self) -> int:
+        """How many."""
+        return len(self.weights)
+
+    def perturbed(self, *_: object) -> tuple[Blocks, ...]:
+        """Those."""
+        return self.weights
+
+
+def ascended(model: nn.Module, count: int, rows: PublicRows) -> Kept:
+    """Weight multiplicity's own directions, from public batches of one image each."""
+    method = Method(views=Augmented(num_views=16), perturb=Ascent(count=count))
+    step = replace(equation(model, method, LOOP, rows), public_batch=1)
+    weights = copied(trainable(model))
+    gradients = step.public_gradients(weights, 0)
+    return Kept(method.perturb.perturbed(weights, gradients, torch.Generator()))
+
+
 def perturbations(rounds: int, units: int) -> dict[str, float]:
     """WRN-16-4, K = 16: weight multiplicity with 2, 4 and 16 distinct perturbations."""
     model, rows = WideResNet(16, 4, CLASSES), random_rows(SHAPE, CLASSES, units, pixels=True)
@@ -188,12 +218,9 @@ def perturbations(rounds: int, units: int) -> dict[str, float]:
     with hedged(rows) as steps:
         runs = {"sgd": sgd(model, views_of(model, base, rows))}
         for count, engines in chosen.items():
+            perturbed = replace(base, perturb=ascended(model, count, rows))
             for engine in engines:
-                # Public gradients are counted apart: a logical batch is far larger than this one.
-                step = replace(
-                    equation(model, replace(base, perturb=Ascent(count=count)), engine, rows),
-                    public_batch=1,
-                )
+                step = equation(model, perturbed, engine, rows)
                 runs[f"{count} {engine.name.value}"] = private(step, steps(engine))
         seconds = median_seconds(runs, rounds)
     return {

@@ -47,9 +47,10 @@ class Standardisation:
 
         Returns the gradients (…, o) of the gain.
         """
-        gains = torch.einsum("...od,od->...o", matrices, self.rows)
-        matrices -= matrices.mean(-1, keepdim=True)
-        matrices.sub_((gains * self.unit)[..., None] * self.rows).mul_(self.stretch[:, None])
+        gains, means = torch.linalg.vecdot(matrices, self.rows), matrices.mean(-1)
+        matrices *= self.stretch[:, None]
+        lost = (gains * self.unit * self.stretch)[..., None]
+        matrices.addcmul_(lost, self.rows, value=-1).sub_((means * self.stretch)[..., None])
         return gains
 
     def knows_norms(self, calls: Sequence[Call]) -> bool:

@@ -234,7 +234,7 @@ def perturbations(rounds: int, units: int) -> dict[str, float]:
 
 def one_view(rounds: int) -> dict[str, float]:
     """K = 1 and batch 64: WRN-16-4 and a ViT of 64 tokens."""
-    ghost = Engine(name=EngineName.GHOST, physical_batch=64)
+    ghost = Engine(name=EngineName.GHOST, physical_batch=32)
     rows = random_rows(SHAPE, CLASSES, 64, pixels=True)
     found = {}
     for name, model in (("wrn", WideResNet(16, 4, CLASSES)), ("vit", tiny_vit(CLASSES))):

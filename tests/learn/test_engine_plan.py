@@ -18,7 +18,7 @@ from privet.learn.engine import (
 from privet.learn.gradients import copied, trainable
 from privet.learn.loop import LoopSum
 from privet.learn.objective import Examples, Objective, cross_entropy
-from privet.models import MLP
+from privet.models import MLP, WideResNet
 
 CLASSES, WIDTH, UNITS = 3, 6, 5
 
@@ -275,6 +275,45 @@ def test_planning_leaves_the_model_as_it_was():
     assert all(parameter.requires_grad for parameter in after.values())
     assert all(parameter.grad is None for parameter in after.values())
     assert not any(layer._forward_hooks for layer in aim.model.modules())
+
+
+def single(make_model, inputs, seed=0):
+    """An objective in single precision, with the same random views for whoever asks."""
+    torch.manual_seed(seed)
+    views = Examples(torch.randn(inputs), torch.arange(inputs[0]) % CLASSES)
+
+    def first(units):
+        return Examples(views.inputs[: len(units)], views.targets[: len(units)])
+
+    return Objective.plain(make_model(), cross_entropy, first, 1)
+
+
+class Insists(nn.Module):
+    """Works in single precision only."""
+
+    def __init__(self):
+        super().__init__()
+        self.mixing, self.head = torch.randn(WIDTH, WIDTH), nn.Linear(WIDTH, CLASSES)
+
+    def forward(self, x):
+        return self.head(torch.tanh(x @ self.mixing))
+
+
+@pytest.mark.parametrize("make_model", [SUPPORTED["mlp"], Insists])
+def test_single_precision_stays(make_model):
+    aim = single(make_model, (256, WIDTH))
+    aim.model.register_buffer("unused", torch.ones(2))
+    plan = plan_engine(aim, units_of)
+    assert "the fastest" in str(plan)
+    tensors = (*aim.model.parameters(), *aim.model.buffers())
+    assert {each.dtype for each in tensors} == {torch.float32}
+
+
+def test_rounding_at_kinks_is_no_disagreement():
+    """Single precision puts a value on either side of a ReLU's kink, by the size of a batch."""
+    aim = single(lambda: WideResNet(16, 4, CLASSES), (4, 3, 32, 32), seed=13)
+    for name in (EngineName.BATCHED, EngineName.GHOST):
+        assert with_physical_batch(name, aim, units_of).name is name
 
 
 def test_a_physical_batch_fits_in_memory():

@@ -24,12 +24,14 @@ class Unsupported(Exception):  # noqa: N818  (a fact about a model, not a mistak
 class Call:
     """One use of a layer: its input, its output, and the loss's gradient with respect to that.
 
-    Autograd does not know that inputs and outputs are read again, so changes are checked here.
+    Autograd does not know that inputs and outputs are read again, so changes are checked here. Sums
+    of the gradient over positions are kept, since norms and weighted sums both ask for them.
     """
 
     inputs: Tensor
     outputs: Tensor
     gradient: Tensor | None = None
+    summed: Tensor | None = None
 
     def __post_init__(self) -> None:
         self._versions = self.inputs._version, self.outputs._version

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,12 +15,12 @@ from torch import Tensor, nn
 from privet.errors import ConfigError
 from privet.hedge import Summand, Units
 from privet.learn.calls import Unsupported, recorded
-from privet.learn.gradients import trainable
+from privet.learn.gradients import Blocks, combined, trainable
 from privet.learn.loop import LoopSum
-from privet.learn.objective import Objective
+from privet.learn.objective import Examples, Objective
 from privet.learn.tape import TapeSum, rules_for
 
-_MEMORY = 1 << 28  # bytes that a physical batch may take: more is no faster, caches are small
+_MEMORY = 3 << 27  # bytes that a physical batch may take: more is no faster, caches are small
 _MOST_UNITS = 256
 _TOLERANCE = {torch.float64: 1e-8, torch.float32: 2e-3}
 
@@ -76,10 +78,8 @@ def gradient_sum(objective: Objective, engine: Engine) -> Summand:
 def plan_engine(objective: Objective, units_of: UnitsOf) -> EnginePlan:
     """The fastest engine that agrees with the loop on random inputs."""
     try:
-        batch = _physical_batch(objective, units_of)
-        candidates = [Engine(name=EngineName.BATCHED, physical_batch=batch)]
-        if objective.linear:
-            candidates.append(Engine(name=EngineName.GHOST, physical_batch=batch))
+        names = [EngineName.BATCHED, *[EngineName.GHOST] * objective.linear]
+        candidates = [_sized(name, objective, units_of) for name in names]
         for engine in candidates:
             _require_agreement(objective, engine, units_of(3))
     except Unsupported as reason:
@@ -99,7 +99,7 @@ def with_physical_batch(name: EngineName, objective: Objective, units_of: UnitsO
     if name is EngineName.LOOP:
         return Engine(name=name)
     try:
-        engine = Engine(name=name, physical_batch=_physical_batch(objective, units_of))
+        engine = _sized(name, objective, units_of)
         _require_agreement(objective, engine, units_of(3))
     except Unsupported as reason:
         raise ConfigError(f"The {name.value} engine cannot take this model: {reason}.") from None
@@ -108,26 +108,66 @@ def with_physical_batch(name: EngineName, objective: Objective, units_of: UnitsO
 
 def _require_agreement(objective: Objective, engine: Engine, units: Units) -> None:
     """Layers that a rule misreads, or that mix examples, show here."""
-    device = units.offsets.device
-    weights = torch.linspace(0.5, 1.0, len(units), dtype=torch.float64, device=device)
     # The same views for both, whatever randomness they come with.
     views = objective.views(units)
-    same = _with_views(objective, lambda _: views)
-    ours, loop = gradient_sum(same, engine), LoopSum(same)
-    tolerance = _TOLERANCE[next(iter(objective.weights[0].values())).dtype]
-    expected = loop.norms(units)
-    agree = torch.allclose(ours.norms(units), expected, rtol=tolerance, atol=1e-12)
-    sums, expected_sums = ours.weighted_sum(units, weights), loop.weighted_sum(units, weights)
-    scale = max(float(block.abs().max()) for block in expected_sums.values())
-    for name, block in expected_sums.items():
-        gap = float((block.double() - sums[name].double()).abs().max())
-        agree = agree and gap <= tolerance * scale
+    try:
+        with _doubled(objective.model):
+            agree = _agree(_in_double(objective, views), engine, units)
+    except (RuntimeError, TypeError):  # a model, or a device, that insists on its precision
+        agree = _agree(_with(objective, views=lambda _: views), engine, units)
     if not agree:
         raise Unsupported("other engines do not agree with it on this model")
 
 
-def _with_views(objective: Objective, views: Callable[[Units], object]) -> Objective:
-    return Objective(**{**vars(objective), "views": views})
+def _agree(objective: Objective, engine: Engine, units: Units) -> bool:
+    device = units.offsets.device
+    weights = torch.linspace(0.5, 1.0, len(units), dtype=torch.float64, device=device)
+    ours, loop = gradient_sum(objective, engine), LoopSum(objective)
+    tolerance = _TOLERANCE[next(iter(objective.weights[0].values())).dtype]
+    agree = torch.allclose(ours.norms(units), loop.norms(units), rtol=tolerance, atol=1e-12)
+    sums, expected = ours.weighted_sum(units, weights), loop.weighted_sum(units, weights)
+    scale = max(float(block.abs().max()) for block in expected.values())
+    gaps = [(block.double() - sums[name].double()).abs().max() for name, block in expected.items()]
+    return agree and float(max(gaps)) <= tolerance * scale
+
+
+@contextmanager
+def _doubled(model: nn.Module) -> Iterator[None]:
+    """In double precision: no rounding sends a value to the other side of a ReLU's kink.
+
+    In place, since a copy's closures would still see the original.
+    """
+    tensors = [each for each in (*model.parameters(), *model.buffers()) if each.is_floating_point()]
+    before = [each.data for each in tensors]
+    try:
+        for each in tensors:
+            each.data = each.data.double()
+        yield
+    finally:
+        for each, data in zip(tensors, before, strict=True):
+            each.data = data
+
+
+def _in_double(objective: Objective, views: Examples) -> Objective:
+    def double(blocks: Blocks | None) -> Any:
+        return None if blocks is None else combined(lambda block: block.detach().double(), blocks)
+
+    exact = Examples(_double(views.inputs), _double(views.targets))
+    return _with(
+        objective,
+        views=lambda _: exact,
+        weights=tuple(map(double, objective.weights)),
+        scale=double(objective.scale),
+        origin=double(objective.origin),
+    )
+
+
+def _double(values: Tensor) -> Tensor:
+    return values.double() if values.is_floating_point() else values
+
+
+def _with(objective: Objective, **changes: Any) -> Objective:
+    return Objective(**{**vars(objective), **changes})
 
 
 def _seconds_per_unit(objective: Objective, engine: Engine, units_of: UnitsOf) -> float:
@@ -145,8 +185,11 @@ def _seconds_per_unit(objective: Objective, engine: Engine, units_of: UnitsOf) -
     return min(times[1:]) / len(units)
 
 
-def _physical_batch(objective: Objective, units_of: UnitsOf) -> int:
-    """As many units as fit, by what the layers of one unit see and return."""
+def _sized(name: EngineName, objective: Objective, units_of: UnitsOf) -> Engine:
+    """With as many units as fit, by what the layers of one unit see and return, and its gradient.
+
+    Ghost norms leave most gradients unwritten.
+    """
     rules = rules_for(objective.model, objective.num_views)
     views = objective.views(units_of(1))
     calls = recorded(
@@ -158,8 +201,10 @@ def _physical_batch(objective: Objective, units_of: UnitsOf) -> int:
     seen = sum(
         _bytes(call.inputs) + 2 * _bytes(call.outputs) for each in calls.values() for call in each
     )
-    gradient = sum(_bytes(parameter) for parameter in trainable(objective.model).values())
-    return max(1, min(_MOST_UNITS, _MEMORY // (seen // len(objective.weights) + gradient)))
+    per_unit = seen // len(objective.weights)
+    if name is EngineName.BATCHED:
+        per_unit += sum(_bytes(parameter) for parameter in trainable(objective.model).values())
+    return Engine(name=name, physical_batch=max(1, min(_MOST_UNITS, _MEMORY // max(1, per_unit))))
 
 
 def _bytes(tensor: Tensor | nn.Parameter) -> int:

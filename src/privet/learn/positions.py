@@ -50,6 +50,8 @@ class _Inputs:
         assert call.gradient is not None
         width, out = call.inputs.shape[-1], call.gradient.shape[-1]
         num_units = len(call.inputs) // num_views
+        call.gradient = call.gradient.contiguous()  # read several times
+        self._call = call
         self._inputs = call.inputs.reshape(num_units, -1, width)
         self._errors = call.gradient.reshape(num_units, -1, out)
         self.per_unit = self._inputs.shape[1]
@@ -62,11 +64,17 @@ class _Inputs:
         raise AssertionError("linear layers are not standardised")
 
     def summed_errors(self) -> Tensor:
-        return self._errors.sum(1)
+        if self._call.summed is None:
+            self._call.summed = self._errors.sum(1)
+        return self._call.summed
 
     def weighted(self, weights: Tensor) -> Tensor:
-        errors = self._errors * weights[:, None, None]
-        return errors.flatten(0, 1).T @ self._inputs.flatten(0, 1)
+        factors, inputs, errors = weights[:, None, None], self._inputs, self._errors
+        if inputs.shape[-1] < errors.shape[-1]:
+            inputs = inputs * factors
+        else:
+            errors = errors * factors
+        return errors.flatten(0, 1).T @ inputs.flatten(0, 1)
 
 
 class _Patches:
@@ -99,7 +107,9 @@ class _Patches:
         return _positions_last(found[units])
 
     def summed_errors(self) -> Tensor:
-        return self._errors.sum((1, 3))
+        if self._call.summed is None:
+            self._call.summed = self._errors.sum((1, 3))
+        return self._call.summed
 
     def weighted(self, weights: Tensor) -> Tensor:
         gradient, layer = self._call.gradient, self._layer

@@ -47,7 +47,8 @@ class Standardisation:
 
         Returns the gradients (…, o) of the gain.
         """
-        gains, means = torch.linalg.vecdot(matrices, self.rows), matrices.mean(-1)
+        gains: Tensor = torch.linalg.vecdot(matrices, self.rows)
+        means = matrices.mean(-1)
         matrices *= self.stretch[:, None]
         lost = (gains * self.unit * self.stretch)[..., None]
         matrices.addcmul_(lost, self.rows, value=-1).sub_((means * self.stretch)[..., None])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
@@ -22,6 +23,7 @@ from privet.learn.tape import TapeSum, rules_for
 
 _MEMORY = 3 << 27  # bytes that a physical batch may take: more is no faster, caches are small
 _MOST_UNITS = 256
+_ROUNDS = 3
 _TOLERANCE = {torch.float64: 1e-8, torch.float32: 2e-3}
 
 UnitsOf = Callable[[int], Units]
@@ -89,7 +91,7 @@ def plan_engine(objective: Objective, units_of: UnitsOf) -> EnginePlan:
             reason=f"the only one, {reason}",
         )
     engines = [Engine(name=EngineName.LOOP), *candidates]
-    seconds = {each.name.value: _seconds_per_unit(objective, each, units_of) for each in engines}
+    seconds = _seconds_per_unit(objective, engines, units_of)
     best = min(engines, key=lambda each: seconds[each.name.value])
     return EnginePlan(engine=best, seconds_per_unit=seconds, reason="the fastest here")
 
@@ -170,19 +172,30 @@ def _with(objective: Objective, **changes: Any) -> Objective:
     return Objective(**{**vars(objective), **changes})
 
 
-def _seconds_per_unit(objective: Objective, engine: Engine, units_of: UnitsOf) -> float:
-    """The better of two, after one that warms up."""
-    units = units_of(engine.physical_batch)
+def _seconds_per_unit(
+    objective: Objective, engines: Sequence[Engine], units_of: UnitsOf
+) -> dict[str, float]:
+    """The best of some rounds in which engines take turns: others may use the machine as well."""
+    best = {engine.name.value: math.inf for engine in engines}
+    for _ in range(_ROUNDS):
+        for engine in engines:
+            seconds = _seconds(objective, engine, units_of(engine.physical_batch))
+            best[engine.name.value] = min(best[engine.name.value], seconds)
+    return best
+
+
+def _seconds(objective: Objective, engine: Engine, units: Units) -> float:
+    """For one unit; a loop of one has as much time as a batch to be disturbed in."""
+    times = 8 if engine.physical_batch == 1 else 1
     weights = torch.ones(len(units), dtype=torch.float64, device=units.offsets.device)
-    summand, times = gradient_sum(objective, engine), []
-    for _ in range(3):
-        start = time.perf_counter()
+    summand = gradient_sum(objective, engine)
+    start = time.perf_counter()
+    for _ in range(times):
         summand.norms(units)
         summand.weighted_sum(units, weights)
-        if units.offsets.is_cuda:
-            torch.cuda.synchronize(units.offsets.device)
-        times.append(time.perf_counter() - start)
-    return min(times[1:]) / len(units)
+    if units.offsets.is_cuda:
+        torch.cuda.synchronize(units.offsets.device)
+    return (time.perf_counter() - start) / (times * len(units))
 
 
 def _sized(name: EngineName, objective: Objective, units_of: UnitsOf) -> Engine:

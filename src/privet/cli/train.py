@@ -49,7 +49,12 @@ def train(
     out: Annotated[Path | None, _option(_MAIN, "Where the run goes.", "DIR")] = None,
     preset: Annotated[
         Text,
-        _option(_MAIN, "Where other settings start from: cpu (default) or paper.", "cpu|paper"),
+        _option(
+            _MAIN,
+            "Where other settings start from: cpu (default, for thousands of images), cpu-large "
+            "(for tens of thousands) or paper.",
+            "cpu|cpu-large|paper",
+        ),
     ] = None,
     public: Annotated[
         Text,

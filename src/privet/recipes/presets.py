@@ -1,20 +1,22 @@
-"""Methods by name, and the settings that two kinds of machine start from.
+"""Methods by name, and the settings that runs start from.
 
-`cpu` is for a laptop and a few thousand small images. `paper` is for CIFAR-10 on a GPU: Tables 10
-and 12 of "in-distribution public data synthesis", where every method has K = 16 views. DP-Mix was
-published with C = 1 and without a schedule, which is the same. DOPE-SGD was published with a search
-grid alone (Table 8 of Nasr et al. 2023): learning rates 1 to 6, public batches of 80 to 2560, clip
-norms 0.5 to 1.5, batches of 512 to 4096.
+`cpu` is for a laptop and a few thousand small images. `cpu-large` is for tens of thousands, where
+noise is small beside a batch: the settings of the learning study (docs/training.md). `paper` is for
+CIFAR-10 on a GPU: Tables 10 and 12 of "in-distribution public data synthesis", where every method
+has K = 16 views. DP-Mix was published with C = 1 and without a schedule, which is the same. DOPE-SGD
+was published with a search grid alone (Table 8 of Nasr et al. 2023): learning rates 1 to 6, public
+batches of 80 to 2560, clip norms 0.5 to 1.5, batches of 512 to 4096.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from privet.augment import CropFlip
 from privet.errors import ConfigError
-from privet.learn import Ascent, AsIs, Augmented, Method, Mixed
+from privet.learn import SGD, Ascent, AsIs, Augmented, Method, Mirror, Mixed
 from privet.learn.views import Views
 from privet.optim import Schedule, constant, cosine
 from privet.public import WarmUp
@@ -53,9 +55,14 @@ class Preset:
         sampling_rate: with which each row joins a step.
         epochs: passes over the private rows.
         learning_rate: at its highest.
+        clip_norm: C.
+        momentum: of SGD, alone or under mirror descent.
+        ema_decay: of the moving average of weights.
+        public_batch: rows in each public gradient.
         gentle: a factor of it where public rows have taught the whole model already.
         warm_up: on public rows.
         fitted_to: the ε that the settings were published for, if another one was asked for.
+        features: what else is different for a head on features.
     """
 
     name: str
@@ -67,34 +74,42 @@ class Preset:
     epochs: float
     learning_rate: float
     warm_up: WarmUp
+    clip_norm: float = 1.0
+    momentum: float = 0.0
+    ema_decay: float = 0.9999
+    public_batch: int = 64
     gentle: float = 1.0
     batch_size: float | None = None
     sampling_rate: float | None = None
     fitted_to: float | None = None
+    features: Mapping[str, Any] = field(default_factory=dict)
 
     def on_features(self) -> Preset:
         """For a linear head on features of length 1: one view each, and longer steps."""
-        return replace(
-            self,
-            num_views=1,
-            num_perturbations=1,
-            learning_rate=4.0,
-            gentle=0.25,
-            warm_up=replace(self.warm_up, learning_rate=1.0, augment=None),
-        )
+        return replace(self, num_views=1, num_perturbations=1, **{**_ON_FEATURES, **self.features})
 
     def method(self, name: str, augment: CropFlip) -> Method:
         """A published method at this preset's size."""
         method = METHODS[name]()
         views: Views = AsIs()
         if isinstance(method.views, Mixed):
-            views = Mixed(num_base=self.num_views, num_self=self.num_mixed, augment=augment)
+            pair = max(2, self.num_views)
+            views = Mixed(num_base=pair, num_self=self.num_mixed, augment=augment)
         elif self.num_views > 1:
             views = Augmented(num_views=self.num_views, augment=augment)
         perturb = method.perturb
         if isinstance(perturb, Ascent):
             perturb = replace(perturb, radius=self.radius, count=self.num_perturbations)
-        return replace(method, views=views, perturb=perturb)
+        base = SGD(momentum=self.momentum)
+        update = replace(method.update, base=base) if isinstance(method.update, Mirror) else base
+        return replace(method, views=views, perturb=perturb, update=update)
+
+
+_ON_FEATURES = {
+    "learning_rate": 4.0,
+    "gentle": 0.25,
+    "warm_up": WarmUp(learning_rate=1.0, augment=None),
+}
 
 
 def cpu(epsilon: float) -> Preset:
@@ -111,6 +126,37 @@ def cpu(epsilon: float) -> Preset:
         learning_rate=1.0,
         gentle=0.05,
         warm_up=WarmUp(),
+    )
+
+
+def cpu_large(epsilon: float) -> Preset:
+    """For tens of thousands of images: fewer and longer steps, and clipping that spares most."""
+    return Preset(
+        name="cpu-large",
+        model="conv-net:width=32,strided=true",
+        num_views=1,
+        num_mixed=2,
+        num_perturbations=1,
+        radius=0.05,
+        sampling_rate=1 / 14,
+        epochs=3,
+        learning_rate=0.1,
+        gentle=1.5,
+        clip_norm=10.0,
+        momentum=0.9,
+        ema_decay=0.9,
+        public_batch=256,
+        warm_up=WarmUp(epochs=40),
+        features={
+            "sampling_rate": 0.2,
+            "epochs": 12,
+            "learning_rate": 128.0,
+            "gentle": 0.5,
+            "clip_norm": 0.5,
+            "momentum": 0.0,
+            "public_batch": 512,
+            "warm_up": WarmUp(epochs=30, learning_rate=4.0, weight_decay=1e-5, augment=None),
+        },
     )
 
 
@@ -142,7 +188,11 @@ def paper(epsilon: float) -> Preset:
     )
 
 
-PRESETS: Mapping[str, Callable[[float], Preset]] = {"cpu": cpu, "paper": paper}
+PRESETS: Mapping[str, Callable[[float], Preset]] = {
+    "cpu": cpu,
+    "cpu-large": cpu_large,
+    "paper": paper,
+}
 
 
 def augmentation(image_shape: tuple[int, int, int]) -> CropFlip:

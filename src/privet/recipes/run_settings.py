@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from privet.augment import CropFlip
 from privet.errors import ConfigError
@@ -19,6 +19,7 @@ from privet.recipes.sets import Sets
 from privet.recipes.slots import SLOT_NAMES, read_slot
 
 _WARM_UPS = ("none", "public")
+Value = TypeVar("Value")
 
 
 def resolved(asked: Asked, sets: Sets, *, seeded: bool) -> RunConfig:
@@ -83,28 +84,26 @@ def _relation(asked: Asked) -> Relation:
 def _training(asked: Asked, preset: Preset, sets: Sets, augment: CropFlip) -> TrainingConfig:
     warm_up = _warm_up(asked, preset, sets, augment)
     taught = warm_up is not None and sets.public_classes is None
-    given: dict[str, Any] = {
-        "clip_norm": asked.clip_norm,
-        "ema_decay": asked.ema_decay,
-        "keep_last": asked.keep_last,
-        "public_batch": asked.public_batch,
-    }
+    learning_rate = preset.learning_rate * (preset.gentle if taught else 1.0)
     return TrainingConfig(
         method=_method(asked, preset, augment),
         sampling_rate=_rate(asked, preset, sets),
-        epochs=preset.epochs if asked.epochs is None else asked.epochs,
-        learning_rate=(
-            preset.learning_rate * (preset.gentle if taught else 1.0)
-            if asked.learning_rate is None
-            else asked.learning_rate
-        ),
+        epochs=_or(asked.epochs, preset.epochs),
+        clip_norm=_or(asked.clip_norm, preset.clip_norm),
+        learning_rate=_or(asked.learning_rate, learning_rate),
         schedule=SCHEDULES[named(SCHEDULES, asked.schedule or "constant", "--schedule")],
+        ema_decay=_or(asked.ema_decay, preset.ema_decay),
+        keep_last=_or(asked.keep_last, 0),
+        public_batch=_or(asked.public_batch, preset.public_batch),
         warm_up=warm_up,
         extended=_extended(asked),
         engine=_engine(asked),
-        seed=asked.seed or 0,
-        **{name: value for name, value in given.items() if value is not None},
+        seed=_or(asked.seed, 0),
     )
+
+
+def _or(asked: Value | None, usual: Value) -> Value:
+    return usual if asked is None else asked
 
 
 def _method(asked: Asked, preset: Preset, augment: CropFlip) -> Method:
@@ -152,7 +151,7 @@ def _rate(asked: Asked, preset: Preset, sets: Sets) -> float:
 
 
 def _extended(asked: Asked) -> float:
-    share = 0.0 if asked.extended is None else asked.extended
+    share = _or(asked.extended, 0.0)
     if not 0 <= share <= 1:
         raise ConfigError(f"--extended is {share:g}: give a share of the public images, 0 to 1.")
     return share
@@ -165,7 +164,7 @@ def _warm_up(asked: Asked, preset: Preset, sets: Sets, augment: CropFlip) -> War
         if asked.warm_up_epochs is not None:
             raise ConfigError("--warm-up-epochs needs --warm-up public and --public data.")
         return None
-    epochs = preset.warm_up.epochs if asked.warm_up_epochs is None else asked.warm_up_epochs
+    epochs = _or(asked.warm_up_epochs, preset.warm_up.epochs)
     own = None if preset.warm_up.augment is None else augment
     return replace(preset.warm_up, epochs=epochs, augment=own)
 

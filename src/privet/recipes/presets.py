@@ -3,9 +3,9 @@
 `cpu` is for a laptop and a few thousand small images. `cpu-large` is for tens of thousands, where
 noise is small beside a batch: the settings of the learning study (docs/training.md). `paper` is for
 CIFAR-10 on a GPU: Tables 10 and 12 of "in-distribution public data synthesis", where every method
-has K = 16 views. DP-Mix was published with C = 1 and without a schedule, which is the same. DOPE-SGD
-was published with a search grid alone (Table 8 of Nasr et al. 2023): learning rates 1 to 6, public
-batches of 80 to 2560, clip norms 0.5 to 1.5, batches of 512 to 4096.
+has K = 16 views. DP-Mix was published with C = 1 and without a schedule, which is the same.
+DOPE-SGD was published with a search grid alone (Table 8 of Nasr et al. 2023): learning rates 1 to
+6, public batches of 80 to 2560, clip norms 0.5 to 1.5, batches of 512 to 4096.
 """
 
 from __future__ import annotations

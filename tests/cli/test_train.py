@@ -176,6 +176,28 @@ def test_the_paper_preset_is_table_10(privet):
     assert "no settings for this ε: those for 2 are used" in between.err
 
 
+@pytest.mark.parametrize(
+    ("scenario", "words"),
+    [
+        ("cold", "--warm-up none"),
+        ("cold-extended", "--warm-up none --extended 1"),
+        ("warm", "--warm-up public"),
+        ("extended", "--warm-up public --extended 1"),
+        ("extended --extended 0.5", "--warm-up public --extended 0.5"),
+    ],
+)
+def test_a_scenario_stands_for_warm_up_and_extension(train, tmp_path, scenario, words):
+    configs = []
+    for number, options in enumerate((f"--scenario {scenario}", words)):
+        done = train(f"--public 0.1 --warm-up-epochs 1 {options}", out=str(number))
+        if "--warm-up none" in words:
+            assert done.code == 2
+            done = train(f"--public 0.1 {options}", out=str(number))
+        assert done.code == 0, done.err
+        configs.append(read(tmp_path / str(number) / "config.json")["config"])
+    assert configs[0] == configs[1]
+
+
 def test_an_owners_ledger_pays_for_runs_until_it_is_empty(train, tmp_path):
     owner = tmp_path / "owner.db"
     Ledger.create(owner, epsilon=5, delta=1e-5, relation="replace-one").close()

@@ -25,6 +25,7 @@ REFUSALS = [
     ("--perturb random:count=2", 2, "2 weight perturbations must divide the 1 views"),
     ("--method magic", 2, "--method is 'magic': choose dp-sgd, dp-mix, dope"),
     ("--method dope", 2, "uses public rows of the private classes in every step"),
+    ("--scenario hot", 2, "--scenario is 'hot': choose cold, cold-extended, warm, extended."),
     ("--preset gpu", 2, "--preset is 'gpu': choose cpu, cpu-large, paper."),
     ("--model vgg", 2, "--model is 'vgg': choose conv-net"),
     ("--batch-size 100", 2, "Give either --batch-size or --sample-rate"),

@@ -126,7 +126,7 @@ def train(
         Text, _option(_TRAINING, "Of the learning rate; constant by default.", "constant|cosine")
     ] = None,
     clip_norm: Annotated[
-        Number, _option(_TRAINING, "The longest gradient of one image; 1 by default.", "C")
+        Number, _option(_TRAINING, "The longest gradient of one image.", "C")
     ] = None,
     ema_decay: Annotated[
         Number, _option(_TRAINING, "Of the average of weights that is kept.", "A")
@@ -142,6 +142,14 @@ def train(
             "loop|batched|ghost",
         ),
     ] = None,
+    scenario: Annotated[
+        Text,
+        _option(
+            _WARM_UP,
+            "A column of Nasr et al. 2023: stands for --warm-up and --extended together.",
+            "cold|cold-extended|warm|extended",
+        ),
+    ] = None,
     warm_up: Annotated[
         Text,
         _option(
@@ -154,7 +162,7 @@ def train(
         Whole, _option(_WARM_UP, "Passes over the public images.", "N")
     ] = None,
     public_batch: Annotated[
-        Whole, _option(_WARM_UP, "Images in each public gradient; 64 by default.", "N")
+        Whole, _option(_WARM_UP, "Images in each public gradient.", "N")
     ] = None,
     extended: Annotated[
         Number, _option(_WARM_UP, "Let a share of the public images join private batches.", "SHARE")

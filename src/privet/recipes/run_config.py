@@ -39,6 +39,7 @@ class Asked:
     ema_decay: float | None = None
     keep_last: int | None = None
     public_batch: int | None = None
+    scenario: str | None = None
     warm_up: str | None = None
     warm_up_epochs: int | None = None
     extended: float | None = None

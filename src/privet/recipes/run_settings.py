@@ -19,12 +19,19 @@ from privet.recipes.sets import Sets
 from privet.recipes.slots import SLOT_NAMES, read_slot
 
 _WARM_UPS = ("none", "public")
+_SCENARIOS = {
+    "cold": ("none", 0.0),
+    "cold-extended": ("none", 1.0),
+    "warm": ("public", 0.0),
+    "extended": ("public", 1.0),
+}
 Value = TypeVar("Value")
 
 
 def resolved(asked: Asked, sets: Sets, *, seeded: bool) -> RunConfig:
     """The complete configuration: what was asked for, the preset's settings elsewhere."""
     budget = asked.budget
+    asked = _in_scenario(asked)
     preset = preset_of(asked)
     model = read_model(asked.model or preset.model)
     shape = sets.private.image_shape
@@ -52,6 +59,16 @@ def preset_of(asked: Asked) -> Preset:
     """What holds where nothing else is asked for."""
     make = PRESETS[named(PRESETS, asked.preset or "cpu", "--preset")]
     return make(asked.budget.epsilon)
+
+
+def _in_scenario(asked: Asked) -> Asked:
+    """With the warm-up and the share of joining images that a paper's column stands for."""
+    if asked.scenario is None:
+        return asked
+    warm_up, extended = _SCENARIOS[named(_SCENARIOS, asked.scenario, "--scenario")]
+    return replace(
+        asked, warm_up=_or(asked.warm_up, warm_up), extended=_or(asked.extended, extended)
+    )
 
 
 def _method_name(asked: Asked) -> str:

@@ -72,4 +72,8 @@ def test_a_run_without_a_test_set_needs_one(privet, tmp_path):
     assert "test accuracy" not in done.out
     refused = privet(f"evaluate {tmp_path / 'run'}")
     assert (refused.code, "give one with --test" in refused.err) == (2, True)
-    assert privet(f"evaluate {tmp_path / 'run'} --test digits").code == 0
+    private = privet(f"evaluate {tmp_path / 'run'} --test digits")
+    assert (private.code, "names the private data themselves" in private.err) == (2, True)
+    digits = load("digits")
+    np.savez(tmp_path / "other.npz", x=np.asarray(digits.images[:30]), y=digits.labels[:30])
+    assert privet(f"evaluate {tmp_path / 'run'} --test {tmp_path / 'other.npz'}").code == 0

@@ -257,6 +257,8 @@ def test_a_model_from_a_folder_of_transformers(train, privet, tmp_path):
     network.save_pretrained(tmp_path / "vit")
     result = train(f"--model {tmp_path / 'vit'} --epochs 0.1 --sample-rate 0.05")
     assert result.code == 0, result.err
+    public = read(tmp_path / "run" / "certificate.json")["public"]
+    assert "pretrained weights of the model, and whatever they were learned from" in public
     (tmp_path / "vit" / "model.safetensors").unlink()
     measured = privet(f"evaluate {tmp_path / 'run'} --json")
     assert measured.code == 0, measured.err

@@ -120,6 +120,30 @@ def test_a_run_goes_on_from_every_stage(train, tmp_path, killed_at, module, name
     assert "checkpoint.safetensors" not in names(tmp_path / "run")
 
 
+def test_checkpoints_come_often_enough_for_short_runs(train, tmp_path, killed_at):
+    """With the usual times between them: what was paid for is not lost at the very end."""
+    usual = run_log.SECONDS_BETWEEN_CHECKPOINTS
+    patch = killed_at(run, "write_results")
+    patch.setattr(run_log, "SECONDS_BETWEEN_CHECKPOINTS", usual)
+    die(train, "--declared-size 1700")
+    patch.undo()
+    assert train("--resume").code == 0
+    assert read(tmp_path / "run" / "result.json")["steps"]["done"] == 5
+
+
+def test_diagnostics_of_lost_steps_are_forgotten(train, tmp_path, killed_at):
+    patch = killed_at(checkpoint, "save", number=3)
+    die(train, "--declared-size 1700 --diagnostics")
+    patch.undo()
+    seen = read(tmp_path / "run" / "diagnostics.json")
+    assert "1" in seen
+    assert train("--resume").code == 0
+    again = read(tmp_path / "run" / "diagnostics.json")
+    assert again["0"] == seen["0"]
+    name = "alignment with the mean gradient"
+    assert again["1"][name]["cosine"] != seen["1"][name]["cosine"]
+
+
 def test_a_reservation_whose_id_was_lost_is_found_by_its_label(train, tmp_path, killed_at):
     patch = killed_at(run, "replace")  # just before the id is written
     die(train, "")

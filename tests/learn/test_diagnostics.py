@@ -10,10 +10,11 @@ import torch
 
 from privet.errors import ConfigError, DataError, PrivacyError
 from privet.hedge import Hedge, NotPrivate, PoissonSum, Units
-from privet.learn import diagnostics
+from privet.learn import PublicMoments, PublicOrigin, diagnostics
 from privet.learn.equation import State, units_of
 from privet.learn.findings import LEVELS
 from privet.learn.gradients import PrivateGradient, copied, trainable
+from privet.learn.loop import LoopSum
 from privet.learn.objective import Examples
 from privet.learn.per_unit import batches, evenly, mean_gradient, unit_gradients
 from privet.privacy import Plan, certify
@@ -148,6 +149,21 @@ class TestNorms:
         chosen = {name: column[::4] for name, column in columns(COUNT).items()}
         expected = vectors(equation, state, chosen).norm(dim=1).mean()
         assert found.value.sets["private"].before.mean == pytest.approx(float(expected))
+
+
+def test_norms_are_of_what_a_step_clips(hedge, state):
+    """s ⊙ g_i − o, at weights that a perturbation moved."""
+    other = {"scale": PublicMoments(), "origin": PublicOrigin()}
+    equation = make_equation(replace(METHODS["weight multiplicity"], **other))
+    slots = equation.slots(state)
+    objective = equation.objective(slots.weights, state.step, slots.scale, slots.origin)
+    summand = LoopSum(objective)
+    rows = columns(COUNT)
+    units = Units(
+        {name: torch.as_tensor(column) for name, column in rows.items()}, torch.arange(COUNT + 1)
+    )
+    found = diagnostics.gradient_norms(hedge, equation, state, clip_norm=CLIP).value
+    assert found.sets["private"].before.mean == pytest.approx(float(summand.norms(units).mean()))
 
 
 class TestAlignment:

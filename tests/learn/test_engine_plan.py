@@ -325,6 +325,62 @@ def test_a_physical_batch_fits_in_memory():
     assert 1 <= large.physical_batch < small.physical_batch <= 256
 
 
+def wide():
+    return MLP(WIDTH, (1000, 1000), CLASSES)
+
+
+class TiedWide(nn.Module):
+    """One large weight in two layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.third = (
+            nn.Linear(*sizes) for sizes in ((WIDTH, 1000), (1000, 1000), (1000, 1000))
+        )
+        self.third.weight = self.second.weight
+        self.head = nn.Linear(1000, CLASSES)
+
+    def forward(self, x):
+        return self.head(torch.tanh(self.third(torch.tanh(self.second(self.first(x))))))
+
+
+def sizes(make_model, **slots):
+    aim = objective(make_model, **slots)
+    names = EngineName.BATCHED, EngineName.GHOST
+    return [with_physical_batch(name, aim, units_of).physical_batch for name in names]
+
+
+class TestPhysicalBatchesOfGhosts:
+    def test_are_larger_where_gradients_stay_unwritten(self):
+        batched, ghost = sizes(wide)
+        assert batched < ghost
+
+    @pytest.mark.parametrize("slot", ["scale", "origin"])
+    def test_are_those_of_batched_where_all_are_written(self, slot):
+        ones = {name: torch.ones_like(value) for name, value in trainable(wide().double()).items()}
+        batched, ghost = sizes(wide, **{slot: ones})
+        assert batched == ghost
+
+    def test_are_those_of_batched_for_tied_parameters(self):
+        batched, ghost = sizes(TiedWide)
+        assert batched == ghost
+
+    def test_count_layers_that_are_written_anyway(self):
+        """A position for every pixel is more than a small convolution has weights."""
+
+        def images(units):
+            pixels = units["images"].repeat_interleave(6, 1).reshape(-1, 1, 6, 6)
+            return Examples(pixels, units["labels"])
+
+        def convolution():
+            return nn.Sequential(
+                nn.Conv2d(1, 1500, 6, padding=5), nn.AdaptiveAvgPool2d(1), nn.Flatten()
+            )
+
+        batched, ghost = sizes(convolution, views=images)
+        assert batched == ghost
+
+
 def test_engines_are_checked():
     assert Engine(name="batched", physical_batch=4).name is EngineName.BATCHED
     with pytest.raises(ConfigError, match="physical batch"):

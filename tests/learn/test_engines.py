@@ -1,5 +1,6 @@
 """Every engine agrees with a naive reference in double precision, for every layer that it takes."""
 
+from copy import deepcopy
 from functools import cache
 
 import pytest
@@ -38,6 +39,30 @@ class Tied(nn.Module):
 
     def forward(self, x):
         return self.head(torch.tanh(self.second(torch.tanh(self.first(x)))))
+
+
+class Twice(nn.Module):
+    """A layer of any kind that is used twice."""
+
+    def __init__(self, before, layer, after):
+        super().__init__()
+        self.before, self.layer, self.after = before, layer, after
+
+    def forward(self, x):
+        once = torch.tanh(self.layer(self.before(x)))
+        return self.after(torch.tanh(self.layer(once)))
+
+
+class TiedTable(nn.Module):
+    """A table of tokens that is also the head, of which some rows are classes."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.head = nn.Embedding(7, 8), nn.Linear(8, 7)
+        self.head.weight = self.table.weight
+
+    def forward(self, tokens):
+        return self.head(torch.tanh(self.table(tokens)).mean(1))[:, :CLASSES]
 
 
 class Attention(nn.Module):
@@ -85,6 +110,29 @@ class Unused(nn.Module):
 
 def conv(*layers):
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
+
+
+def twice(layer, channels):
+    """On images of 2×2 pixels, few enough for ghosts."""
+    return Twice(
+        nn.Sequential(nn.Conv2d(2, channels, 1), nn.AvgPool2d(4)),
+        layer,
+        conv(nn.Conv2d(channels, CLASSES, 1)),
+    )
+
+
+def frozen(model, *names):
+    """Without the parameters of some names, wherever they are."""
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(name.rpartition(".")[2] not in names)
+    return model
+
+
+def standardised_without_bias():
+    wide = StandardisedConv2d(48, 48, 3, padding=1, bias=False)
+    wide.gain.data.uniform_(0.5, 2)
+    model = conv(nn.AvgPool2d(4), nn.Conv2d(2, 48, 1), nn.Tanh(), wide)
+    return model.append(nn.Linear(48, CLASSES))
 
 
 def frozen_batch_norm():
@@ -141,6 +189,25 @@ LAYERS = {
     "tied parameter": (Tied, rows),
     "in place": (InPlace, images),
     "unused": (Unused, rows),
+    "shared convolution": (lambda: twice(nn.Conv2d(48, 48, 3, padding=1), 48), images),
+    "shared standardised": (
+        lambda: twice(StandardisedConv2d(48, 48, 3, padding=1, bias=False), 48),
+        images,
+    ),
+    "shared group norm": (lambda: twice(nn.GroupNorm(2, 4), 4), images),
+    "shared layer norm": (
+        lambda: Twice(nn.Linear(6, 6), nn.LayerNorm(6), nn.Linear(6, CLASSES)),
+        rows,
+    ),
+    "tied table": (TiedTable, tokens),
+    "biases of an mlp": (lambda: frozen(MLP(6, (20, 20), CLASSES), "weight"), rows),
+    "biases of convolutions": (lambda: frozen(standardised(), "weight", "gain"), images),
+    "standardised without bias": (standardised_without_bias, images),
+    "frozen gain": (lambda: frozen(standardised_without_bias(), "gain"), images),
+    "frozen standardised weight": (
+        lambda: frozen(standardised_without_bias(), "weight"),
+        images,
+    ),
     "mlp": (lambda: MLP(6, (20, 20), CLASSES), rows),
     "conv net": (lambda: ConvNet(CLASSES, channels=2, width=16, image_size=8), images),
     "strided conv net": (
@@ -168,7 +235,7 @@ def objective(name, num_views=1, freeze=0, perturbations=1, scale=False, origin=
     make_model, make_inputs = LAYERS[name]
     torch.manual_seed(1)
     model = make_model().double()
-    for parameter in list(model.parameters())[:freeze]:
+    for parameter in list(trainable(model).values())[:freeze]:
         parameter.requires_grad_(False)
     units, views = batch(make_inputs, num_views)
     weights = copied(trainable(model))
@@ -218,6 +285,13 @@ ENGINES = {
     "ghost": lambda objective: TapeSum(objective, ghost=True),
 }
 
+GHOSTS = {
+    "shared convolution": "layer.weight",
+    "shared standardised": "layer.weight",
+    "standardised without bias": "3.weight",
+    "frozen gain": "3.weight",
+}
+
 
 @cache
 def case(*arguments):
@@ -245,9 +319,18 @@ def check(engine, units, objective, expected):
 @pytest.mark.parametrize("name", LAYERS)
 def test_engines_agree_with_a_naive_reference(name, num_views, freeze, engine):
     make_model, _ = LAYERS[name]
-    if freeze and len(list(make_model().parameters())) == 1:
+    if freeze and len(trainable(make_model())) == 1:
         freeze = 0
     check(engine, *case(name, num_views, freeze))
+
+
+@pytest.mark.parametrize("num_views", [1, 4])
+@pytest.mark.parametrize("name", GHOSTS)
+def test_cases_that_are_meant_for_ghosts_reach_them(name, num_views):
+    units, what = objective(name, num_views)
+    summand = TapeSum(what, ghost=True)
+    summand.norms(units)
+    assert GHOSTS[name] not in summand._kept[units].written
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -299,3 +382,55 @@ def test_ghost_norms_are_never_below_the_norm_that_is_summed():
     assert (ghost.norms(units) >= written.norms(units)).all()
     exact = written.norms(units)
     assert (ghost.norms(units) <= exact + 0.02 * inputs.norm(dim=2).sum(1)).all()
+
+
+GAINS = [1.0, 0.5, 0.05, 1e-3]
+STANDARDISED_UNITS = 60
+
+
+def standardised_norms(layer, cancelling=False):
+    """Norms of the ghost engine in single precision over those in double.
+
+    Errors are constants, so that both precisions have the same.
+    """
+    inputs, errors = torch.randn(2, STANDARDISED_UNITS, 64, 2, 2)
+    if cancelling:  # over positions
+        inputs[:, :, 1] = -inputs[:, :, 0] * (1 + 1e-3 * torch.randn(STANDARDISED_UNITS, 1, 1))
+        errors[:, :, 1] = errors[:, :, 0]
+    units = Units({"rows": inputs}, torch.arange(STANDARDISED_UNITS + 1))
+
+    def norms(engine, layer, dtype):
+        views = Examples(inputs.to(dtype), errors.to(dtype))
+        what = Objective.plain(
+            layer.to(dtype), lambda out, e: (out * e).sum((1, 2, 3)), lambda _: views, 1
+        )
+        return ENGINES[engine](what).norms(units).double()
+
+    return norms("ghost", layer, torch.float32) / norms("batched", deepcopy(layer), torch.float64)
+
+
+@pytest.mark.parametrize("train_bias", [False, True])
+@pytest.mark.parametrize("bias", [None, 0.0, 1.0, 100.0])
+@pytest.mark.parametrize("gain", GAINS)
+def test_standardised_ghost_norms_are_not_too_small(gain, bias, train_bias):
+    """In single precision, whatever is lost beneath a bias."""
+    torch.manual_seed(0)
+    layer = StandardisedConv2d(64, 64, 1, bias=bias is not None)
+    layer.gain.data.fill_(gain)
+    if layer.bias is not None:
+        layer.bias.data.fill_(bias)
+        layer.bias.requires_grad_(train_bias)
+    ratios = standardised_norms(layer)
+    assert float(ratios.min()) >= 1 - 1e-6
+    assert float(ratios.max()) <= 1 + 1e-3
+
+
+@pytest.mark.parametrize("size", [1, 100])
+@pytest.mark.parametrize("gain", GAINS)
+def test_cancelling_gradients_of_a_gain_are_guarded(gain, size):
+    """Large filters have small gradients, and leave those of gains alone in the norm."""
+    torch.manual_seed(0)
+    layer = StandardisedConv2d(64, 64, 1, bias=False)
+    layer.gain.data.fill_(gain)
+    layer.weight.data *= size
+    assert float(standardised_norms(layer, cancelling=True).min()) >= 1 - 1e-6

@@ -10,6 +10,7 @@ from privet.learn.checkpoint import load, save
 from privet.learn.checks import check_model
 from privet.learn.ensemble import mean_logits, mean_weights, vote_shares
 from privet.learn.objective import Examples, cross_entropy
+from privet.models import ResNet9
 
 
 def blocks(seed):
@@ -106,13 +107,71 @@ class TestModelsThatAreRefused:
         with pytest.raises(ConfigError, match="'seen' changes"):
             check_model(Remembers(), cross_entropy, trial(), 3)
 
+    def test_parameters_that_remember_inputs(self):
+        class Shrinks(nn.Linear):
+            def forward(self, x):
+                self.weight.data *= 1 - 0.01 * x.abs().mean()
+                return super().forward(x)
+
+        with pytest.raises(ConfigError, match="parameter 'weight' changes"):
+            check_model(Shrinks(6, 3), cross_entropy, trial(), 3)
+
+    @pytest.mark.parametrize("kind", [nn.Embedding, nn.EmbeddingBag])
+    def test_tables_with_a_largest_norm_by_name(self, kind):
+        class Looks(nn.Module):
+            def __init__(self, max_norm):
+                super().__init__()
+                self.table = kind(7, 3, max_norm=max_norm)
+
+            def forward(self, tokens):
+                return self.table(tokens).reshape(len(tokens), -1, 3).sum(1)
+
+        tokens = Examples(torch.randint(7, (2, 5)), torch.tensor([0, 1]))
+        check_model(Looks(None), cross_entropy, tokens, 3)
+        for max_norm in (1.0, 100.0):
+            with pytest.raises(
+                ConfigError, match=rf"'table' is an {kind.__name__} .*max_norm=None"
+            ):
+                check_model(Looks(max_norm), cross_entropy, tokens, 3)
+
+    @pytest.mark.parametrize("kind", [nn.Dropout, nn.AlphaDropout, nn.FeatureAlphaDropout])
+    def test_dropout_in_training_mode_by_name(self, kind):
+        model = nn.Sequential(nn.Linear(6, 4), kind(0.1), nn.Linear(4, 3))
+        with pytest.raises(ConfigError, match=rf"'1' is a {kind.__name__} .* \.eval\(\)"):
+            check_model(model, cross_entropy, trial(), 3)
+        check_model(model.eval(), cross_entropy, trial(), 3)
+        check_model(nn.Sequential(kind(0.0), nn.Linear(6, 3)), cross_entropy, trial(), 3)
+
+    def test_other_layers_that_draw_from_the_global_generator(self):
+        model = nn.Sequential(nn.Linear(6, 3), nn.RReLU())
+        with pytest.raises(ConfigError, match=r"global generator.* \.eval\(\)"):
+            check_model(model, cross_entropy, trial(), 3)
+        check_model(model.eval(), cross_entropy, trial(), 3)
+
+    def test_inputs_that_the_model_cannot_take(self):
+        images = Examples(torch.randn(2, 3, 4, 4), torch.tensor([0, 1]))
+        with pytest.raises(ConfigError, match=r"shape \(3, 4, 4\): .*[^.]\.$") as refused:
+            check_model(ResNet9(3, width=8), cross_entropy, images, 3)
+        assert "\n" not in str(refused.value)
+        with pytest.raises(ConfigError, match=r"shape \(7,\): mat1 and mat2"):
+            check_model(nn.Linear(6, 3), cross_entropy, trial(7), 3)
+
+    def test_errors_of_our_own_stay_as_they_are(self):
+        class Refuses(nn.Linear):
+            def forward(self, x):
+                raise DataError("Not these.")
+
+        with pytest.raises(DataError, match=r"^Not these\.$"):
+            check_model(Refuses(6, 3), cross_entropy, trial(), 3)
+
     def test_the_wrong_number_of_classes(self):
         with pytest.raises(ConfigError, match=r"make it return \(2, 3\)"):
             check_model(nn.Linear(6, 4), cross_entropy, trial(), 3)
 
-    def test_a_loss_that_is_not_finite(self):
+    @pytest.mark.parametrize("value", [float("inf"), float("nan")])
+    def test_a_loss_that_is_not_finite(self, value):
         model = nn.Linear(6, 3)
-        model.weight.data.fill_(float("inf"))
+        model.weight.data.fill_(value)
         with pytest.raises(ConfigError, match="not finite"):
             check_model(model, cross_entropy, trial(), 3)
 

@@ -121,5 +121,8 @@ def test_settings_are_checked():
         for kind in (SGD, Adam):
             with pytest.raises(ConfigError, match="weight_decay"):
                 kind(weight_decay=value)
+    for value in (-1e-8, 0.0, math.nan, math.inf):
+        with pytest.raises(ConfigError, match="epsilon must be above 0"):
+            Adam(epsilon=value)
     assert not SGD().needs_public
     assert not Adam().needs_public

@@ -1,5 +1,7 @@
 """Views of an example: how many, of what, and never of another private example."""
 
+import math
+
 import pytest
 import torch
 
@@ -209,3 +211,9 @@ def test_mixing_without_public_images_is_refused(rows_of):
 def test_no_views_or_fewer_are_refused(settings):
     with pytest.raises(ConfigError, match=r"views?\b"):
         settings()
+
+
+@pytest.mark.parametrize("alpha", [-0.2, 0.0, math.nan, math.inf])
+def test_mixing_weights_without_a_distribution_are_refused(alpha):
+    with pytest.raises(ConfigError, match=r"alpha is .* above 0"):
+        Mixed(alpha=alpha)

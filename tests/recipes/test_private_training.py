@@ -1,5 +1,8 @@
+from dataclasses import replace
+
 import pytest
 import torch
+from torch import nn
 
 from privet.errors import ConfigError
 from privet.hedge import Hedge, Randomness
@@ -82,6 +85,23 @@ def test_a_loss_that_is_not_finite_at_the_start_spends_nothing(problem):
     with pytest.raises(ConfigError, match="The loss is not finite before the first step"):
         private_training(hedge(declared_size=360), model, CONFIG, material)
     assert ledger.records()[0].plan is None
+
+
+def test_any_loss_can_be_used(problem):
+    hedge, material, _ = problem
+    seen = []
+
+    def squared(logits, targets):
+        seen.append(len(logits))
+        return (logits - nn.functional.one_hot(targets, 2)).square().sum(1)
+
+    torch.manual_seed(0)
+    model = MLP(4, (), 2)
+    other = replace(material, loss=squared)
+    private_training(hedge(declared_size=360), model, CONFIG, other)
+    rows = material.public
+    assert seen
+    assert (model(rows.inputs).argmax(1) == rows.targets).float().mean() > 0.9
 
 
 def test_uses_of_public_rows_are_listed(problem):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from privet.errors import ConfigError, DataError
-from privet.recipes.sets import DataChoice, part_of, read_sets
+from privet.recipes.sets import DataChoice, part_of, read_sets, refuse_private
 
 
 @pytest.fixture
@@ -57,6 +57,15 @@ def test_a_file_without_parts_is_never_its_own_test_set(tmp_path):
         read_sets(
             DataChoice(source=str(path), test=str(tmp_path / ".." / tmp_path.name / "only.npz"))
         )
+
+
+def test_a_part_of_the_private_folder_is_not_public(tmp_path):
+    np.savez(tmp_path / "a.npz", x=np.zeros((30, 8, 8), np.uint8), y=np.arange(30) % 3)
+    for source, public in ((tmp_path, tmp_path / "a.npz"), (tmp_path / "a.npz", tmp_path)):
+        with pytest.raises(ConfigError, match="or a part of them"):
+            refuse_private("public", str(public), str(source))
+    refuse_private("public", str(tmp_path / "b.npz"), str(tmp_path / "a.npz"))
+    refuse_private("public", "digits", str(tmp_path))
 
 
 def test_all_sets_are_brought_to_one_shape(both):

@@ -227,6 +227,7 @@ def test_what_is_typed_wrong(name, text, sentence):
         "mlp:hidden=200-100",
         "linear",
         "wrn-40-4",
+        "efficientnet-lite1:image_size=64,mirror=true,hidden=200",
         "efficientnet-lite1:image_size=64,mirror=true",
     ],
 )

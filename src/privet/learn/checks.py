@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain
+
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.dropout import _DropoutNd
 
 from privet.errors import ConfigError
 from privet.learn.gradients import trainable
@@ -20,33 +24,66 @@ def check_model(model: nn.Module, loss: Loss, trial: Examples, num_classes: int)
         trial: some inputs that are not private.
         num_classes: how many outputs there should be.
     """
-    _refuse_batch_norm(model)
+    for name, layer in model.named_modules():
+        _refuse_batch_norm(name, layer)
+        _refuse_dropout(name, layer)
+        _refuse_max_norm(name, layer)
     if not trainable(model):
         raise ConfigError("No parameter of the model requires a gradient: unfreeze some.")
     _refuse_half_precision(model)
-    before = {name: buffer.clone() for name, buffer in model.named_buffers()}
-    with torch.no_grad():
-        outputs = model(trial.inputs)
-        losses = loss(outputs, trial.targets) if _fits(outputs, trial, num_classes) else None
-    for name, buffer in model.named_buffers():
-        if not torch.equal(before[name], buffer):
-            raise ConfigError(
-                f"The model's buffer {name!r} changes with its inputs, so it would remember "
-                "private rows: freeze that layer with .eval()."
-            )
-    if losses is None:
+    outputs = _tried(model, trial.inputs)
+    if tuple(outputs.shape) != (len(trial), num_classes):
         raise ConfigError(
             f"The model returns {tuple(outputs.shape)} for {len(trial)} examples of "
             f"{num_classes} classes: make it return ({len(trial)}, {num_classes})."
         )
-    if not torch.isfinite(losses).all():
+    if not torch.isfinite(loss(outputs, trial.targets)).all():
         raise ConfigError(
             "The loss is not finite before the first step: check the model's weights."
         )
 
 
-def _fits(outputs: torch.Tensor, trial: Examples, num_classes: int) -> bool:
-    return tuple(outputs.shape) == (len(trial), num_classes)
+@torch.no_grad()
+def _tried(model: nn.Module, inputs: Tensor) -> Tensor:
+    """The outputs of a pass that leaves no trace."""
+    before = {name: value.nan_to_num() for name, value in _values(model)}
+    state = _random_state(inputs.device)
+    outputs = _passed(model, inputs)
+    for name, value in _values(model):
+        if not torch.equal(before[name], value.nan_to_num()):
+            kind = "parameter" if isinstance(value, nn.Parameter) else "buffer"
+            raise ConfigError(
+                f"The model's {kind} {name!r} changes with its inputs, so it would remember "
+                "private rows: take that layer out, or freeze it with .eval()."
+            )
+    if not torch.equal(state, _random_state(inputs.device)):
+        raise ConfigError(
+            "The model draws from torch's global generator, so one example's presence changes what "
+            "others draw: take its random layers out, or freeze them with .eval()."
+        )
+    return outputs
+
+
+def _passed(model: nn.Module, inputs: Tensor) -> Tensor:
+    try:
+        outputs: Tensor = model(inputs)
+    except (RuntimeError, ValueError, IndexError) as error:
+        why = str(error).partition("\n")[0].rstrip(".") or type(error).__name__
+        raise ConfigError(
+            f"The model cannot take inputs of shape {tuple(inputs.shape[1:])}: {why}."
+        ) from error
+    return outputs
+
+
+def _values(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    return chain(model.named_parameters(), model.named_buffers())
+
+
+def _random_state(device: torch.device) -> Tensor:
+    states = [torch.get_rng_state()]
+    if device.type == "cuda":
+        states.append(torch.cuda.get_rng_state(device))
+    return torch.cat(states)
 
 
 def _refuse_half_precision(model: nn.Module) -> None:
@@ -58,10 +95,25 @@ def _refuse_half_precision(model: nn.Module) -> None:
             )
 
 
-def _refuse_batch_norm(model: nn.Module) -> None:
-    for name, layer in model.named_modules():
-        if isinstance(layer, _BatchNorm) and (layer.training or layer.running_mean is None):
-            raise ConfigError(
-                f"The layer {name!r} is a {type(layer).__name__} in training mode, which mixes the "
-                "examples of a batch: use GroupNorm, or freeze it with .eval()."
-            )
+def _refuse_batch_norm(name: str, layer: nn.Module) -> None:
+    if isinstance(layer, _BatchNorm) and (layer.training or layer.running_mean is None):
+        raise ConfigError(
+            f"The layer {name!r} is a {type(layer).__name__} in training mode, which mixes the "
+            "examples of a batch: use GroupNorm, or freeze it with .eval()."
+        )
+
+
+def _refuse_dropout(name: str, layer: nn.Module) -> None:
+    if isinstance(layer, _DropoutNd) and layer.training and layer.p > 0:
+        raise ConfigError(
+            f"The layer {name!r} is a {type(layer).__name__} in training mode, whose masks change "
+            "with who else is in a batch: use p=0, or freeze it with .eval()."
+        )
+
+
+def _refuse_max_norm(name: str, layer: nn.Module) -> None:
+    if isinstance(layer, nn.Embedding | nn.EmbeddingBag) and layer.max_norm is not None:
+        raise ConfigError(
+            f"The layer {name!r} is an {type(layer).__name__} with max_norm, which changes its "
+            "weights without noise wherever private rows look: use max_norm=None."
+        )

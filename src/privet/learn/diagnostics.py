@@ -30,7 +30,7 @@ from privet.learn.findings import (
     Spread,
 )
 from privet.learn.gradients import Blocks, PrivateGradient, at_weights, combined, dot, norm
-from privet.learn.objective import Examples
+from privet.learn.objective import Examples, Objective
 from privet.learn.per_unit import batches, evenly, mean_gradient, unit_gradients
 from privet.learn.views import AsIs
 from privet.public import PublicRows
@@ -52,7 +52,9 @@ def gradient_norms(
     public: PublicSets | None = None,
     max_units: int = _MOST_UNITS,
 ) -> NotPrivate[GradientNorms]:
-    """Norms of gradients of private and public rows, before and after clipping (000 Fig. 3b, 6).
+    """Norms of what is clipped, of private and public rows, before and after (000 Fig. 3b, 6).
+
+    It is s ⊙ g_i − o at the perturbed weights, as in a step.
 
     Args:
         hedge: what holds the private rows.
@@ -66,8 +68,11 @@ def gradient_norms(
     if not 0 < clip_norm < math.inf:
         raise ConfigError(f"The clip norm must be above 0, not {clip_norm:g}.")
 
+    slots = equation.slots(state)
+    objective = equation.objective(slots.weights, state.step, slots.scale, slots.origin)
+
     def look(units: Units) -> Norms:
-        return _norms(_gradients(equation, state, evenly(units, max_units)), clip_norm)
+        return _norms(_rows(objective, evenly(units, max_units)), clip_norm)
 
     return hedge.outside_guarantee(
         "gradient norms", lambda private: GradientNorms(clip_norm, _by_set(look, private, public))
@@ -82,7 +87,9 @@ def alignment(
     gradient: PrivateGradient,
     physical_batch: int = 64,
 ) -> NotPrivate[Alignment]:
-    """A step's private gradient against the mean gradient of all private rows (004 Fig. 2).
+    """A step's private gradient against that without clipping and noise (004 Fig. 2).
+
+    The latter is the mean gradient of all private rows, times the scale if there is one.
 
     Args:
         hedge: what holds the private rows.
@@ -94,9 +101,13 @@ def alignment(
     if physical_batch < 1:
         raise ConfigError(f"The physical batch must be at least 1, not {physical_batch}.")
 
+    scale = equation.slots(state).scale
+
     def look(units: Units) -> Alignment:
         objective = equation.objective((state.weights,), state.step)
         mean = mean_gradient(objective, units, physical_batch)
+        if scale is not None:
+            mean = combined(torch.mul, mean, scale)
         product, one, other = dot(gradient.blocks, mean), norm(gradient.blocks), norm(mean)
         cosine = product / (one * other) if one * other > 0 else math.nan
         return Alignment(cosine, product, one, other)
@@ -202,7 +213,10 @@ def _by_set(
 
 
 def _gradients(equation: Equation, state: State, units: Units) -> Iterator[Blocks]:
-    objective = equation.objective((state.weights,), state.step)
+    return _rows(equation.objective((state.weights,), state.step), units)
+
+
+def _rows(objective: Objective, units: Units) -> Iterator[Blocks]:
     for gradient in unit_gradients(objective, units):
         yield combined(lambda block: block[0], gradient.blocks)
 

@@ -15,11 +15,11 @@ from torch import Tensor, nn
 
 from privet.errors import ConfigError
 from privet.hedge import Summand, Units
-from privet.learn.calls import Unsupported, recorded
+from privet.learn.calls import Calls, Unsupported, recorded
 from privet.learn.gradients import Blocks, combined, trainable
 from privet.learn.loop import LoopSum
 from privet.learn.objective import Examples, Objective
-from privet.learn.tape import TapeSum, rules_for
+from privet.learn.tape import AnyRule, TapeSum, may_ghost, rules_for
 
 _MEMORY = 3 << 27  # bytes that a physical batch may take: more is no faster, caches are small
 _MOST_UNITS = 256
@@ -201,7 +201,7 @@ def _seconds(objective: Objective, engine: Engine, units: Units) -> float:
 def _sized(name: EngineName, objective: Objective, units_of: UnitsOf) -> Engine:
     """With as many units as fit, by what the layers of one unit see and return, and its gradient.
 
-    Ghost norms leave most gradients unwritten.
+    Of the gradient counts what the engine writes out.
     """
     rules = rules_for(objective.model, objective.num_views)
     views = objective.views(units_of(1))
@@ -214,10 +214,18 @@ def _sized(name: EngineName, objective: Objective, units_of: UnitsOf) -> Engine:
     seen = sum(
         _bytes(call.inputs) + 2 * _bytes(call.outputs) for each in calls.values() for call in each
     )
-    per_unit = seen // len(objective.weights)
-    if name is EngineName.BATCHED:
-        per_unit += sum(_bytes(parameter) for parameter in trainable(objective.model).values())
+    ghost = name is EngineName.GHOST and may_ghost(objective, rules)
+    written = _written(rules, calls) if ghost else set(trainable(objective.model))
+    parameters = trainable(objective.model).items()
+    gradient = sum(_bytes(parameter) for key, parameter in parameters if key in written)
+    per_unit = seen // len(objective.weights) + gradient
     return Engine(name=name, physical_batch=max(1, min(_MOST_UNITS, _MEMORY // max(1, per_unit))))
+
+
+def _written(rules: Sequence[AnyRule], calls: Calls) -> set[str]:
+    """The parameters whose gradients a ghost engine writes out all the same."""
+    without_norms = [rule for rule in rules if rule.squared_norms(calls[rule.layer]) is None]
+    return {name for rule in without_norms for name in rule.names.values()}
 
 
 def _bytes(tensor: Tensor | nn.Parameter) -> int:

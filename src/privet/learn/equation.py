@@ -85,6 +85,25 @@ OnGradient = Callable[[State, PrivateGradient], None]
 
 
 @dataclass(frozen=True, kw_only=True)
+class Slots:
+    """What a step knows before it looks at a private row.
+
+    Args:
+        weights: w + v for every perturbation v.
+        public: the public gradient, scaled.
+        scale: s, or none for 1.
+        origin: o in scaled coordinates, or none for 0.
+        seen: what the scale remembers.
+    """
+
+    weights: tuple[Blocks, ...]
+    public: PublicGradient | None
+    scale: Blocks | None
+    origin: Blocks | None
+    seen: Blocks
+
+
+@dataclass(frozen=True, kw_only=True)
 class Equation:
     """Everything in equation 1 that stays the same from step to step.
 
@@ -135,6 +154,23 @@ class Equation:
             pace: how far to go.
             on_gradient: told g and where it was taken, before the weights move.
         """
+        slots, method, t = self.slots(state), self.method, state.step
+        objective = self.objective(slots.weights, t, slots.scale, slots.origin)
+        summand = gradient_sum(objective, self.engine)
+        total = steps.step(summand).blocks
+        if self.joined is not None:
+            total = combined(torch.add, total, self._joined_sum(summand, steps, t))
+        mean = combined(lambda block: block / self.divisor, total)
+        g = PrivateGradient(_around(slots.origin, mean))
+
+        if on_gradient is not None:
+            on_gradient(state, g)
+        w, memory = method.update.apply(state.weights, g, slots.public, state.update, pace)
+        origin = method.origin.remember(state.origin, g)
+        return State(weights=w, step=t + 1, scale=slots.seen, origin=origin, update=memory)
+
+    def slots(self, state: State) -> Slots:
+        """From public rows and what is private already."""
         method, t = self.method, state.step
         gradients = self.public_gradients(state.weights, t)
         public = _mean(gradients)
@@ -142,21 +178,14 @@ class Equation:
         s = method.scale.scale(seen, public)
         if public is not None and s is not None:
             public = PublicGradient(combined(torch.mul, s, public.blocks))
-        o = method.origin.origin(state.origin, public)
-
         around = self.keys.generator(Purpose.PERTURBATION, t)
-        weights = method.perturb.perturbed(state.weights, gradients, around)
-        summand = gradient_sum(self.objective(weights, t, s, o), self.engine)
-        total = steps.step(summand).blocks
-        if self.joined is not None:
-            total = combined(torch.add, total, self._joined_sum(summand, steps, t))
-        g = PrivateGradient(_around(o, combined(lambda block: block / self.divisor, total)))
-
-        if on_gradient is not None:
-            on_gradient(state, g)
-        w, memory = method.update.apply(state.weights, g, public, state.update, pace)
-        origin = method.origin.remember(state.origin, g)
-        return State(weights=w, step=t + 1, scale=seen, origin=origin, update=memory)
+        return Slots(
+            weights=method.perturb.perturbed(state.weights, gradients, around),
+            public=public,
+            scale=s,
+            origin=method.origin.origin(state.origin, public),
+            seen=seen,
+        )
 
     def objective(
         self,

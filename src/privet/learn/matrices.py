@@ -110,6 +110,8 @@ class MatrixRule(Rule[nn.Linear | nn.Conv2d]):
         if standard is not None:
             outputs = _joined([each.outputs(units) for each in seen], 2)
             squares = squares + standard.correction(inputs, errors, outputs, self.names)
+            if "gain" in self.names:  # its gradient is not stretched
+                lengths = lengths + inputs.norm(dim=2) * errors.norm(dim=1)
         return guarded(squares, lengths)
 
     def _biases(self, calls: Sequence[Call], num_units: int) -> dict[str, Tensor]:

@@ -102,8 +102,6 @@ class _Patches:
 
     def outputs(self, units: slice) -> Tensor:
         found = torch.unflatten(self._call.outputs.flatten(2), 0, self._errors.shape[:2])
-        if self._layer.bias is not None:
-            found = found - self._layer.bias.detach()[:, None]
         return _positions_last(found[units])
 
     def summed_errors(self) -> Tensor:

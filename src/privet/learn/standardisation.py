@@ -20,12 +20,17 @@ _SMALLEST_GAIN = 1e-3
 
 @dataclass(frozen=True)
 class Standardisation:
-    """One layer at its present weights: rows n (o, d), gain / τ, gain, and where n has length 1."""
+    """One layer at its present weights: rows n (o, d), gain / τ, gain, and where n has length 1.
+
+    Args:
+        has_bias: whether its outputs are more than gain · n·a_t.
+    """
 
     rows: Tensor
     stretch: Tensor
     gain: Tensor
     unit: Tensor
+    has_bias: bool
 
     @classmethod
     def of(cls, layer: StandardisedConv2d, weight: Tensor) -> Standardisation:
@@ -40,6 +45,7 @@ class Standardisation:
                 stretch=gain * floor.rsqrt(),
                 gain=gain.clone(),
                 unit=(squares > layer.floor).to(weight.dtype),
+                has_bias=layer.bias is not None,
             )
 
     def pull_back_(self, matrices: Tensor) -> Tensor:
@@ -55,9 +61,14 @@ class Standardisation:
         return gains
 
     def knows_norms(self, calls: Sequence[Call]) -> bool:
-        """Whether n·a_t can be read off the layer's outputs."""
-        return bool(self.gain.abs().min() >= _SMALLEST_GAIN) and all(
-            call.outputs_unchanged for call in calls
+        """Whether n·a_t can be read off the layer's outputs.
+
+        Not under a bias: what rounds away beneath a large one is lost.
+        """
+        return (
+            not self.has_bias
+            and bool(self.gain.abs().min() >= _SMALLEST_GAIN)
+            and all(call.outputs_unchanged for call in calls)
         )
 
     def correction(

@@ -56,7 +56,7 @@ class TapeSum:
         self._objective = objective
         views_per_pass = objective.num_views // len(objective.weights)
         self._rules = rules_for(objective.model, views_per_pass)
-        self._may_ghost = ghost and objective.linear and not _tied(self._rules)
+        self._may_ghost = ghost and may_ghost(objective, self._rules)
         self._kept: WeakKeyDictionary[Units, _Noted] = WeakKeyDictionary()
         self._loop = LoopSum(objective)
 
@@ -144,6 +144,15 @@ def rules_for(model: nn.Module, num_views: int) -> list[AnyRule]:
     return rules
 
 
+def may_ghost(objective: Objective, rules: Sequence[AnyRule]) -> bool:
+    """Whether squared norms of layers add up to that of a unit's vector.
+
+    Not where two layers share a parameter: their gradients are added before they are normed.
+    """
+    names = [name for rule in rules for name in rule.names.values()]
+    return objective.linear and len(names) == len(set(names))
+
+
 def _rule(path: str, layer: nn.Module, names: dict[str, str], num_views: int) -> AnyRule:
     rule = _rule_kind(layer)
     if rule is None or not set(names) <= _PARAMETERS[rule]:
@@ -175,9 +184,3 @@ def _plain(layer: nn.Module) -> bool:
 def _frozen(layer: nn.Module) -> bool:
     """Whether a BatchNorm uses public constants instead of the batch."""
     return not layer.training and layer.running_mean is not None
-
-
-def _tied(rules: Sequence[AnyRule]) -> bool:
-    """Whether two layers share a parameter: gradients are added before they are normed."""
-    names = [name for rule in rules for name in rule.names.values()]
-    return len(names) != len(set(names))

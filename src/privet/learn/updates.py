@@ -85,6 +85,8 @@ class Adam:
     def __post_init__(self) -> None:
         _check_share("beta1", self.beta1)
         _check_share("beta2", self.beta2)
+        if not 0 < self.epsilon < math.inf:
+            raise ConfigError(f"epsilon must be above 0, not {self.epsilon:g}.")
         _check_decay(self.weight_decay)
 
     def apply(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -110,6 +111,8 @@ class Mixed:
         _check_counts(num_views=self.num_views)
         if min(self.num_base, self.num_self, self.num_diff) < 0:
             raise ConfigError("Numbers of views are 0 or more.")
+        if not 0 < self.alpha < math.inf:
+            raise ConfigError(f"alpha is {self.alpha:g}; give a number above 0, such as 0.2.")
 
     @property
     def num_views(self) -> int:

@@ -49,6 +49,10 @@ class Model(Protocol):
     def network(self, shape: ImageShape, num_classes: int) -> nn.Module:
         """What learns, with its weights as they are before training."""
 
+    @property
+    def treated_as_public(self) -> tuple[str, ...]:
+        """What was learned elsewhere, for the certificate."""
+
     def encoder(self) -> nn.Module | None:
         """From images (N, C, H, W) to what the network sees; none if it sees images."""
 
@@ -60,6 +64,7 @@ class _Images(ABC):
     """For models that see images, and need nothing but their settings to be made."""
 
     sees_images = True
+    treated_as_public: tuple[str, ...] = ()
 
     def input_shape(self, shape: ImageShape) -> tuple[int, ...]:
         """As it is."""
@@ -154,19 +159,22 @@ class TinyViT(_Images):
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderHead:
-    """A linear head on a frozen EfficientNet-Lite, trained on ImageNet.
+    """A linear or MLP head on a frozen EfficientNet-Lite, trained on ImageNet.
 
     Args:
         version: 0, 1 or 2.
         image_size: what images are resized to.
         mirror: average the features of an image and of its mirror image.
+        hidden: widths of the head's hidden layers; none for a linear head.
     """
 
     sees_images = False
+    treated_as_public = ("a frozen encoder that was trained on ImageNet",)
 
     version: int
     image_size: int = 112
     mirror: bool = False
+    hidden: tuple[int, ...] = ()
 
     def input_shape(self, shape: ImageShape) -> tuple[int, ...]:
         """One vector an image."""
@@ -174,7 +182,7 @@ class EncoderHead:
 
     def network(self, shape: ImageShape, num_classes: int) -> nn.Module:
         """The head."""
-        return CentredHead(_NUM_FEATURES, num_classes)
+        return CentredHead(_NUM_FEATURES, num_classes, self.hidden)
 
     def outline(self, shape: ImageShape, num_classes: int) -> nn.Module:
         """The head."""
@@ -195,6 +203,8 @@ class LocalTransformer(_Images):
         image_size: what images are resized to; the network's own if none.
         architecture: the folder's config.json, so that a run needs the folder no more.
     """
+
+    treated_as_public = ("pretrained weights of the model, and whatever they were learned from",)
 
     folder: str
     image_size: int | None = None
@@ -259,21 +269,24 @@ def all_weights(network: nn.Module) -> dict[str, Tensor]:
 
 
 class CentredHead(nn.Module):
-    """A linear classifier of features around a public mean, in public deviations, of length 1.
+    """A classifier of features around a public mean, in public deviations, of length 1.
 
-    Lengths bound gradients, so that one clip norm suits every encoder. The head starts at zero.
+    Lengths bound gradients, so that one clip norm suits every encoder. A linear head starts at
+    zero.
     """
 
     mean: Tensor
     deviation: Tensor
 
-    def __init__(self, num_features: int, num_classes: int) -> None:
+    def __init__(self, num_features: int, num_classes: int, hidden: tuple[int, ...] = ()) -> None:
         super().__init__()
         self.register_buffer("mean", torch.zeros(num_features))
         self.register_buffer("deviation", torch.ones(num_features))
-        self.classifier = nn.Linear(num_features, num_classes)
-        nn.init.zeros_(self.classifier.weight)
-        nn.init.zeros_(self.classifier.bias)
+        self.classifier: nn.Module = MLP(num_features, hidden, num_classes)
+        if not hidden:
+            self.classifier = nn.Linear(num_features, num_classes)
+            nn.init.zeros_(self.classifier.weight)
+            nn.init.zeros_(self.classifier.bias)
 
     def centre_on(self, public: Tensor) -> None:
         """Take mean and deviations from features of public images."""

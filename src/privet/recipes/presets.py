@@ -2,7 +2,7 @@
 
 `cpu` is for a laptop and a few thousand small images. `cpu-large` is for tens of thousands, where
 noise is small beside a batch: the settings of the learning study (docs/training.md). `paper` is for
-CIFAR-10 on a GPU: Tables 10 and 12 of "in-distribution public data synthesis", where every method
+CIFAR on a GPU: Tables 10 to 12 of "in-distribution public data synthesis", where every method
 has K = 16 views. DP-Mix was published with C = 1 and without a schedule, which is the same.
 DOPE-SGD was published with a search grid alone (Table 8 of Nasr et al. 2023): learning rates 1 to
 6, public batches of 80 to 2560, clip norms 0.5 to 1.5, batches of 512 to 4096.
@@ -112,7 +112,7 @@ _ON_FEATURES = {
 }
 
 
-def cpu(epsilon: float) -> Preset:
+def cpu(epsilon: float, num_classes: int) -> Preset:
     """Few steps with large batches, soon done; after a warm-up, steps that undo little of it."""
     return Preset(
         name="cpu",
@@ -129,7 +129,7 @@ def cpu(epsilon: float) -> Preset:
     )
 
 
-def cpu_large(epsilon: float) -> Preset:
+def cpu_large(epsilon: float, num_classes: int) -> Preset:
     """For tens of thousands of images: fewer and longer steps, and clipping that spares most."""
     return Preset(
         name="cpu-large",
@@ -160,7 +160,7 @@ def cpu_large(epsilon: float) -> Preset:
     )
 
 
-# Table 10 of paper 000: ε, epochs, learning rate, ρ.
+# Tables 10 and 11 of paper 000: ε, epochs, learning rate, ρ; Table 12: the warm-up.
 _CIFAR10 = (
     (1, 15, 0.5, 0.05),
     (2, 30, 0.5, 0.1),
@@ -168,11 +168,19 @@ _CIFAR10 = (
     (4, 30, 1, 0.1),
     (6, 20, 2, 0.1),
 )
+_CIFAR100 = (
+    (1, 25, 0.5, 0.1),
+    (2, 50, 0.5, 0.1),
+    (6, 75, 1, 0.05),
+    (10, 75, 1, 0.05),
+)
 
 
-def paper(epsilon: float) -> Preset:
-    """The published settings for the nearest ε."""
-    nearest, epochs, rate, radius = min(_CIFAR10, key=lambda row: abs(row[0] - epsilon))
+def paper(epsilon: float, num_classes: int) -> Preset:
+    """The published settings for the nearest ε: of CIFAR-100 from 100 classes, else of CIFAR-10."""
+    many = num_classes >= 100
+    table = _CIFAR100 if many else _CIFAR10
+    nearest, epochs, rate, radius = min(table, key=lambda row: abs(row[0] - epsilon))
     return Preset(
         name="paper",
         model="wrn-16-4",
@@ -183,12 +191,12 @@ def paper(epsilon: float) -> Preset:
         batch_size=4096,
         epochs=epochs,
         learning_rate=rate,
-        warm_up=WarmUp(),
+        warm_up=WarmUp(batch_size=64, epochs=200, learning_rate=0.1) if many else WarmUp(),
         fitted_to=None if nearest == epsilon else nearest,
     )
 
 
-PRESETS: Mapping[str, Callable[[float], Preset]] = {
+PRESETS: Mapping[str, Callable[[float, int], Preset]] = {
     "cpu": cpu,
     "cpu-large": cpu_large,
     "paper": paper,

@@ -19,7 +19,7 @@ from privet.learn.engine import Engine, EngineName, EnginePlan, plan_engine, wit
 from privet.learn.equation import Equation, Method, OnGradient, random_rows, units_of
 from privet.learn.gradients import Blocks, combined, copied, trainable
 from privet.learn.keys import Keys, Purpose
-from privet.learn.objective import Examples, cross_entropy
+from privet.learn.objective import Examples, Loss, cross_entropy
 from privet.learn.origins import NoOrigin
 from privet.learn.training import Course, OnStep, Progress, train
 from privet.optim import ExponentialAverage, Schedule
@@ -125,6 +125,7 @@ class Material:
         public: rows of the same inputs.
         public_classes: how many classes the public rows have, if other ones.
         pixels: whether inputs are bytes.
+        loss: of private steps, one number per view, from logits and targets.
     """
 
     input_shape: tuple[int, ...]
@@ -132,6 +133,7 @@ class Material:
     public: PublicRows | None = None
     public_classes: int | None = None
     pixels: bool = True
+    loss: Loss = cross_entropy
 
     @property
     def same_classes(self) -> PublicRows | None:
@@ -269,7 +271,7 @@ def check(model: nn.Module, config: TrainingConfig, material: Material, keys: Ke
     views = config.method.views.single(
         Examples(trial.inputs, trial.targets), keys.generator(Purpose.PROBE)
     )
-    check_model(model, cross_entropy, views, material.num_classes)
+    check_model(model, material.loss, views, material.num_classes)
 
 
 def expected_rows(config: TrainingConfig, material: Material, size: float) -> float:
@@ -297,6 +299,7 @@ def equation_for(
         public=material.same_classes,
         public_batch=config.public_batch,
         joined=_joined(config, material),
+        loss=material.loss,
     )
 
 

@@ -70,6 +70,8 @@ def train(asked: Asked, session: Session, listener: Listener) -> RunResult:
             return _resume(asked, session, folder, listener)
         return _begin(asked, session, folder, listener)
     except KeyboardInterrupt:
+        if session.resume:
+            raise Stopped(f"Stopped: go on with {folder.command_to_resume}") from None
         raise Stopped("Stopped before anything was spent: run it again when you like.") from None
 
 
@@ -209,6 +211,7 @@ def _trained(
             on_step=recorder,
             on_gradient=look,
         )
+    recorder.save()
     look(trained.progress.state)
     write_results(hedge.reservation, stage, state, trained.progress, folder)
     return finished(folder)

@@ -22,6 +22,7 @@ class Diagnostics:
     def __init__(self, hedge: Hedge, stage: Stage, start: Launch, folder: RunFolder) -> None:
         self._hedge, self._stage, self._start, self._folder = hedge, stage, start, folder
         self._every = -(-stage.config.training.steps // _MOST_LOOKS)
+        self._forget_from(start.progress.step)
 
     def __call__(self, state: State, gradient: PrivateGradient | None = None) -> None:
         """Before a step takes its gradient, or after the last one."""
@@ -34,6 +35,14 @@ class Diagnostics:
         if str(state.step) not in found:
             looked = {each.name: each.value.to_json() for each in self._look(state, gradient)}
             self._folder.write(DIAGNOSTICS, found | {str(state.step): looked})
+
+    def _forget_from(self, step: int) -> None:
+        """Drop what was seen of steps that were lost."""
+        if not self._folder.has(DIAGNOSTICS):
+            return
+        found = self._folder.read(DIAGNOSTICS)
+        kept = {name: each for name, each in found.items() if not _at_least(name, step)}
+        self._folder.write(DIAGNOSTICS, kept)
 
     def _look(self, state: State, gradient: PrivateGradient | None) -> list[NotPrivate[Any]]:
         training = self._stage.config.training
@@ -61,3 +70,7 @@ class Diagnostics:
             start.divisor,
             start.engine.engine,
         )
+
+
+def _at_least(name: str, step: int) -> bool:
+    return name.isdecimal() and int(name) >= step

@@ -25,7 +25,7 @@ from privet.public import PublicRows
 from privet.recipes.models import features, load_weights
 from privet.recipes.run_config import RunConfig
 from privet.recipes.run_folder import CERTIFICATE, CONFIG, ENSEMBLE, MODEL, RESULT, RunFolder
-from privet.recipes.sets import read_sets, read_test
+from privet.recipes.sets import read_sets, read_test, refuse_private
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +109,7 @@ def evaluate(out: Path, test: str | None = None) -> Evaluation:
 
 def _test_images(config: RunConfig, test: str | None) -> tuple[ImageSet, str, list[str]]:
     if test is not None:
+        refuse_private("test", test, config.data.source)
         images, notes = read_test(test, config.data, _like(config))
         return images, shown(test), notes
     if config.data.test is None:

@@ -22,9 +22,9 @@ from privet.privacy import PLD, Plan, Relation
 from privet.privacy.budget import round_up
 from privet.recipes.run_folder import CHECKPOINT, METRICS, RunFolder
 
-SECONDS_BETWEEN_CHECKPOINTS = 30.0
+SECONDS_BETWEEN_CHECKPOINTS = 1.0
 _SHARE_FOR_CHECKPOINTS = 0.1  # of the time: rings of large models take long to write
-_MOST_WAITING = 20  # times as long as usual
+_MOST_WAITING = 600  # times as long as usual
 _MOST_COSTS = 8
 _MOST_LINES = 200
 _MOST_MEASUREMENTS = 10

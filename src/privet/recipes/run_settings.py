@@ -32,7 +32,7 @@ def resolved(asked: Asked, sets: Sets, *, seeded: bool) -> RunConfig:
     """The complete configuration: what was asked for, the preset's settings elsewhere."""
     budget = asked.budget
     asked = _in_scenario(asked)
-    preset = preset_of(asked)
+    preset = preset_of(asked, sets.private.num_classes)
     model = read_model(asked.model or preset.model)
     shape = sets.private.image_shape
     if not model.sees_images:
@@ -55,10 +55,10 @@ def resolved(asked: Asked, sets: Sets, *, seeded: bool) -> RunConfig:
     )
 
 
-def preset_of(asked: Asked) -> Preset:
+def preset_of(asked: Asked, num_classes: int) -> Preset:
     """What holds where nothing else is asked for."""
     make = PRESETS[named(PRESETS, asked.preset or "cpu", "--preset")]
-    return make(asked.budget.epsilon)
+    return make(asked.budget.epsilon, num_classes)
 
 
 def _in_scenario(asked: Asked) -> Asked:

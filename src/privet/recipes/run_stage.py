@@ -35,6 +35,7 @@ from privet.recipes.run_settings import preset_of, resolved
 from privet.recipes.sets import Sets, read_sets
 
 _ROWS_PER_ENCODING = 64
+_LARGE_DELTA = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,10 +177,9 @@ class Stage:
         )
         if training.warm_up is not None and self.material.public_classes is not None:
             used.append("public rows have other classes: a warm-up head of their own was dropped")
-        if not self.config.model.sees_images:
-            used.append("a frozen encoder that was trained on ImageNet")
-            if self.material.public is not None:
-                used.append("public rows for the mean and the deviations of features")
+        used.extend(self.config.model.treated_as_public)
+        if not self.config.model.sees_images and self.material.public is not None:
+            used.append("public rows for the mean and the deviations of features")
         if self.test is not None:
             used.append("test rows, declared non-private, for accuracy during and after training")
         return tuple(used)
@@ -187,13 +187,18 @@ class Stage:
     def warnings(self) -> list[str]:
         """What is allowed and yet worth a sentence."""
         size, delta = self.config.declared_size, self.config.budget.delta
-        notes, nearest = list(self.sets.notes), preset_of(self.asked).fitted_to
+        notes = list(self.sets.notes)
+        nearest = preset_of(self.asked, len(self.class_names)).fitted_to
         if nearest is not None:
             notes.append(f"The preset has no settings for this ε: those for {nearest:g} are used.")
         if size is not None and delta >= 1 / size:
             notes.append(
                 f"δ = {delta:g} is not below 1/{size:g}, one over the declared size: it allows "
                 f"that a single image is published whole, so choose one well below {1 / size:.1g}."
+            )
+        if size is None and delta >= _LARGE_DELTA:
+            notes.append(
+                f"δ = {delta:g} is large: it should be well below one over the number of images."
             )
         if self.material.public_classes is not None:
             notes.append(

@@ -78,7 +78,7 @@ def read_sets(choice: DataChoice, *, unread: bool = False) -> Sets:
     for name, text in (("public", choice.public), ("test", choice.test)):
         part = part_of(text)
         if isinstance(part, str):
-            _refuse_same(name, part, choice.source)
+            refuse_private(name, part, choice.source)
             parts[name] = _fitting(name, part, choice, private, notes)
         else:
             parts[name] = part
@@ -167,15 +167,17 @@ def _has_part(source: str, part: str) -> bool:
     return True
 
 
-def _refuse_same(name: str, source: str, private: str) -> None:
+def refuse_private(name: str, source: str, private: str) -> None:
     """Private rows are not public because someone says so twice."""
-    if _placed(source) != _placed(private):
-        return
-    if name == "test" and _has_part(source, "train") and _has_part(source, "test"):
+    ours, theirs = _placed(source), _placed(private)
+    if ours == theirs:
+        if name == "test" and _has_part(source, "train") and _has_part(source, "test"):
+            return
+    elif Path(theirs) not in Path(ours).parents and Path(ours) not in Path(theirs).parents:
         return
     raise ConfigError(
-        f"--{name} names the private data themselves: give a share of them, such as 0.1, or "
-        "another source."
+        f"--{name} names the private data themselves, or a part of them: give a share of them, "
+        "such as 0.1, or another source."
     )
 
 

@@ -102,7 +102,7 @@ def _flat(body: Mapping[str, Any]) -> list[str]:
         if isinstance(value, Mapping):
             kind, *rest = _flat(value) if "kind" in value else [None, *_flat(value)]
             words += [*([f"{key}={kind}"] if kind else []), *rest]
-        elif value is not None:
+        elif value not in (None, []):
             words.append(value if key == "kind" else f"{key}={_word(value)}")
     return words
 

@@ -24,12 +24,19 @@ class Unsupported(Exception):  # noqa: N818  (a fact about a model, not a mistak
 class Call:
     """One use of a layer: its input, its output, and the loss's gradient with respect to that.
 
-    Autograd does not know that inputs and outputs are read again, so changes are checked here. Sums
-    of the gradient over positions are kept, since norms and weighted sums both ask for them.
+    Autograd does not know that inputs and outputs are read again, so changes are checked here.
+
+    Args:
+        inputs: what the layer was called with.
+        outputs: what it returned.
+        shared: what was computed of the inputs, for all layers that were called with them.
+        gradient: with respect to the outputs.
+        summed: the gradient's sums over positions, which norms and weighted sums both ask for.
     """
 
     inputs: Tensor
     outputs: Tensor
+    shared: dict[Any, Tensor]
     gradient: Tensor | None = None
     summed: Tensor | None = None
 
@@ -59,10 +66,12 @@ def recorded(
     """The calls of some layers in one pass; `loss` turns the model's output into one number."""
     calls: Calls = {layer: [] for layer in layers}
     leaves: list[Tensor] = []
+    shared = _Shared()
     with ExitStack() as stack, torch.enable_grad():
         stack.enter_context(_frozen(trainable(model)))
         for layer in layers:
-            handle = layer.register_forward_hook(_note(calls[layer], leaves, len(inputs)))
+            note = _note(calls[layer], leaves, shared, len(inputs))
+            handle = layer.register_forward_hook(note)
             stack.callback(handle.remove)
         total = loss(model(inputs))
     if leaves:
@@ -72,8 +81,21 @@ def recorded(
     }
 
 
+class _Shared:
+    """One dictionary for each tensor that layers are called with."""
+
+    def __init__(self) -> None:
+        self._last: tuple[Tensor, int, dict[Any, Tensor]] | None = None
+
+    def of(self, inputs: Tensor) -> dict[Any, Tensor]:
+        """The same for layers called one after the other with one tensor, if it is unchanged."""
+        if self._last is None or self._last[0] is not inputs or self._last[1] != inputs._version:
+            self._last = inputs, inputs._version, {}
+        return self._last[2]
+
+
 def _note(
-    calls: list[Call], leaves: list[Tensor], batch: int
+    calls: list[Call], leaves: list[Tensor], shared: _Shared, batch: int
 ) -> Callable[[nn.Module, tuple[Any, ...], Any], Tensor | None]:
     def hook(_: nn.Module, arguments: tuple[Any, ...], outputs: Any) -> Tensor | None:
         if len(arguments) != 1 or not isinstance(outputs, Tensor):
@@ -81,7 +103,7 @@ def _note(
         inputs = arguments[0]
         if len(inputs) != batch or len(outputs) != batch:
             raise Unsupported("a layer does not see one row per view")
-        call = Call(inputs.detach(), outputs.detach())
+        call = Call(inputs.detach(), outputs.detach(), shared.of(inputs))
         calls.append(call)
         first = not outputs.requires_grad
         if first:

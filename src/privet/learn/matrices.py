@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from privet.learn.calls import Call
 from privet.learn.gradients import Blocks, PerUnitGradients
 from privet.learn.layers import Rule, guarded
-from privet.learn.positions import TILE_BYTES, Positions, positions_of
+from privet.learn.positions import TILE_BYTES, Positions, pair_products, positions_of
 from privet.learn.standardisation import Standardisation
 from privet.models import StandardisedConv2d
 
@@ -103,9 +103,10 @@ class MatrixRule(Rule[nn.Linear | nn.Conv2d]):
         inputs = _joined([piece[0] for piece in pieces], 1)
         errors = _joined([piece[1] for piece in pieces], 2)
         weighted = errors if standard is None else errors * standard.stretch[:, None]
-        products = torch.bmm(inputs, inputs.transpose(1, 2))
-        products *= torch.bmm(weighted.transpose(1, 2), weighted)
-        squares = products.sum((1, 2), dtype=torch.float64)
+        products = torch.bmm(weighted.transpose(1, 2), weighted)
+        one = len(seen) == 1
+        products *= seen[0].products(units, inputs) if one else pair_products(inputs)
+        squares = products.sum(2).sum(1, dtype=torch.float64)  # in single precision: rows alone
         lengths = products.diagonal(dim1=1, dim2=2).clamp(min=0).sqrt()  # |a_t| |e_t|
         if standard is not None:
             outputs = _joined([each.outputs(units) for each in seen], 2)

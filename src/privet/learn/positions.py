@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -24,6 +24,9 @@ class Positions(Protocol):
 
     def pieces(self, units: slice) -> Iterator[tuple[Tensor, Tensor]]:
         """Inputs (units, positions, d) and errors (units, o, positions), some views at a time."""
+
+    def products(self, units: slice, inputs: Tensor) -> Tensor:
+        """a_t·a_s for all pairs of positions of these units, whose inputs are given."""
 
     def outputs(self, units: slice) -> Tensor:
         """What the layer returned, in the shape and order of the errors."""
@@ -60,6 +63,10 @@ class _Inputs:
     def pieces(self, units: slice) -> Iterator[tuple[Tensor, Tensor]]:
         yield self._inputs[units], self._errors[units].transpose(1, 2)
 
+    def products(self, units: slice, inputs: Tensor) -> Tensor:
+        key = "products", units.start, units.stop
+        return _once(self._call.shared, key, lambda: pair_products(inputs))
+
     def outputs(self, units: slice) -> Tensor:
         raise AssertionError("linear layers are not standardised")
 
@@ -70,10 +77,10 @@ class _Inputs:
 
     def weighted(self, weights: Tensor) -> Tensor:
         factors, inputs, errors = weights[:, None, None], self._inputs, self._errors
-        if inputs.shape[-1] < errors.shape[-1]:
-            inputs = inputs * factors
-        else:
-            errors = errors * factors
+        if inputs.shape[-1] > errors.shape[-1]:
+            return (errors * factors).flatten(0, 1).T @ inputs.flatten(0, 1)
+        # Rather the inputs: several layers may have the same ones.
+        inputs = _once(self._call.shared, "weighted", lambda: inputs * factors)
         return errors.flatten(0, 1).T @ inputs.flatten(0, 1)
 
 
@@ -99,6 +106,9 @@ class _Patches:
         for first in range(0, errors.shape[1], self._views_at_once):
             views = slice(first, first + self._views_at_once)
             yield patches[:, views].flatten(4).flatten(1, 3), _positions_last(errors[:, views])
+
+    def products(self, units: slice, inputs: Tensor) -> Tensor:
+        return pair_products(inputs)
 
     def outputs(self, units: slice) -> Tensor:
         found = torch.unflatten(self._call.outputs.flatten(2), 0, self._errors.shape[:2])
@@ -138,6 +148,17 @@ class _Patches:
             (row, y * down, x * right, y * dy, x * dx, channel),
         )
         return torch.unflatten(patches, 0, self._errors.shape[:2])
+
+
+def pair_products(inputs: Tensor) -> Tensor:
+    """a_t·a_s for inputs (units, positions, d)."""
+    return torch.bmm(inputs, inputs.transpose(1, 2))
+
+
+def _once(kept: dict[Any, Tensor], key: Any, make: Callable[[], Tensor]) -> Tensor:
+    if key not in kept:
+        kept[key] = make()
+    return kept[key]
 
 
 def _positions_last(errors: Tensor) -> Tensor:

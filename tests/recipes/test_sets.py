@@ -71,7 +71,8 @@ def test_a_part_of_the_private_folder_is_not_public(tmp_path):
 def test_all_sets_are_brought_to_one_shape(both):
     sets = read_sets(DataChoice(source="digits", public=both, resize="16", channels="rgb"))
     assert sets.private.image_shape == sets.public.image_shape == (16, 16, 3)
-    assert sets.notes == ()
+    [note] = sets.notes
+    assert "Classes have numbers for names" in note
     sets = read_sets(DataChoice(source=both, public="digits", resize="9x10"))
     assert sets.public.image_shape == (9, 10, 1)
 

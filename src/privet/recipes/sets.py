@@ -84,8 +84,14 @@ def read_sets(choice: DataChoice, *, unread: bool = False) -> Sets:
             parts[name] = part
     public = parts["public"]
     others = None
-    if isinstance(public, ImageSet) and not same_classes(private, public):
-        others = public.num_classes
+    if isinstance(public, ImageSet):
+        if not same_classes(private, public):
+            others = public.num_classes
+        elif _numbered(private) or _numbered(public):
+            notes.append(
+                "Classes have numbers for names: the public ones are taken to mean the same as the "
+                "private ones."
+            )
     split = private.split(public=public, test=parts["test"], seed=choice.seed)
     return Sets(
         private=split.private,
@@ -111,8 +117,13 @@ def read_test(source: str, choice: DataChoice, like: ImageSet) -> tuple[ImageSet
 def same_classes(data: ImageSet, other: ImageSet) -> bool:
     """Whether labels mean the same: equal names, or numbers instead of names."""
     names, others = data.class_names or (), other.class_names or ()
-    numbered = any(each == tuple(map(str, range(len(each)))) for each in (names, others))
+    numbered = _numbered(data) or _numbered(other)
     return len(others) <= len(names) and (numbered or names == others)
+
+
+def _numbered(data: ImageSet) -> bool:
+    names = data.class_names or ()
+    return names == tuple(map(str, range(len(names))))
 
 
 def part_of(text: str | None) -> Part:

@@ -171,7 +171,7 @@ _TITLES = {
     "fashion_mnist": "FashionMNIST",
     "cifar10 features: lite0 160": "CIFAR-10, frozen encoder",
 }
-_SHORT = ("cold", "warm", "warm + DOPE", "best combination")
+_SHORT = ("cold", "warm", "warm + DOPE")
 
 
 def paper_preset() -> str:

@@ -150,7 +150,7 @@ def _rate(asked: Asked, preset: Preset, sets: Sets) -> float:
     if batch_size is None and asked.sample_rate is None:
         batch_size = preset.batch_size
     if batch_size is None:
-        rate = preset.sampling_rate if asked.sample_rate is None else asked.sample_rate
+        rate = _or(asked.sample_rate, preset.sampling_rate)
         assert rate is not None
         return rate
     size = _two_digits(asked.declared_size)

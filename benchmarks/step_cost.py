@@ -1,6 +1,7 @@
 """Claim: a private step costs about as much as a step without privacy.
 
-Ratios in one process, alternating, the median of several rounds. A step without privacy is an
+Ratios in one process, alternating: the median of the rounds' own ratios, so that a machine that is
+slow for a while is slow for both sides. A step without privacy is an
 ordinary backward pass over the same images; a private one is the whole of it: sampling, views,
 gradients, clipping, noise, ledger, update.
 """
@@ -58,7 +59,23 @@ PACE = Pace(learning_rate=0.1, step=0, total=1)
 Run = Callable[[], Any]
 
 
-def median_seconds(runs: dict[str, Run], rounds: int) -> dict[str, float]:
+@dataclass(frozen=True)
+class Seconds:
+    """How long each run took, round by round."""
+
+    rounds: dict[str, list[float]]
+
+    def of(self, name: str) -> float:
+        """The median."""
+        return statistics.median(self.rounds[name])
+
+    def ratio(self, name: str, base: str) -> float:
+        """The median of the rounds' ratios."""
+        pairs = zip(self.rounds[name], self.rounds[base], strict=True)
+        return statistics.median(one / other for one, other in pairs)
+
+
+def timed(runs: dict[str, Run], rounds: int) -> Seconds:
     """Each once to warm up, then in turn."""
     for run in runs.values():
         run()
@@ -68,7 +85,7 @@ def median_seconds(runs: dict[str, Run], rounds: int) -> dict[str, float]:
             start = time.perf_counter()
             run()
             seconds[name].append(time.perf_counter() - start)
-    return {name: statistics.median(values) for name, values in seconds.items()}
+    return Seconds(seconds)
 
 
 def plain(model: nn.Module) -> nn.Module:
@@ -167,15 +184,15 @@ def many_views(rounds: int, units: int) -> dict[str, float]:
                 replace(step, method=replace(base, scale=PublicMoments())), steps(LOOP)
             ),
         }
-        seconds = median_seconds(runs, rounds)
+        seconds = timed(runs, rounds)
     extra = {
-        f"{name}_over_its_images": seconds[name] / (seconds["private"] * (1 + public))
+        f"{name}_over_its_images": seconds.ratio(name, "private") / (1 + public)
         for name in ("dope", "mirror", "adadps")
     }
     return {
-        "private_over_sgd": seconds["private"] / seconds["sgd"],
+        "private_over_sgd": seconds.ratio("private", "sgd"),
         **extra,
-        "sgd_images_per_second": 16 * units / seconds["sgd"],
+        "sgd_images_per_second": 16 * units / seconds.of("sgd"),
     }
 
 
@@ -222,12 +239,11 @@ def perturbations(rounds: int, units: int) -> dict[str, float]:
             for engine in engines:
                 step = equation(model, perturbed, engine, rows)
                 runs[f"{count} {engine.name.value}"] = private(step, steps(engine))
-        seconds = median_seconds(runs, rounds)
+        seconds = timed(runs, rounds)
     return {
         f"perturbations_{count}_over_sgd": min(
-            seconds[f"{count} {engine.name.value}"] for engine in engines
+            seconds.ratio(f"{count} {engine.name.value}", "sgd") for engine in engines
         )
-        / seconds["sgd"]
         for count, engines in chosen.items()
     }
 
@@ -245,8 +261,8 @@ def one_view(rounds: int) -> dict[str, float]:
                 "sgd": sgd(model, views_of(model, method, rows)),
                 "private": private(step, steps(ghost)),
             }
-            seconds = median_seconds(runs, rounds)
-        found[f"one_view_{name}_over_sgd"] = seconds["private"] / seconds["sgd"]
+            seconds = timed(runs, rounds)
+        found[f"one_view_{name}_over_sgd"] = seconds.ratio("private", "sgd")
     return found
 
 
@@ -275,10 +291,8 @@ def _compared(make: Callable[[], nn.Module], rounds: int, units: int) -> dict[st
             "vmap": _vmap(model, views, units),
             "opacus": _opacus(make(), views, units),
         }
-        seconds = median_seconds(runs, rounds)
-    return {
-        f"{name}_over_private": seconds[name] / seconds["private"] for name in ("opacus", "vmap")
-    }
+        seconds = timed(runs, rounds)
+    return {f"{name}_over_private": seconds.ratio(name, "private") for name in ("opacus", "vmap")}
 
 
 def _opacus(model: nn.Module, views: Examples, units: int) -> Run:
@@ -352,9 +366,11 @@ def bookkeeping(rounds: int) -> dict[str, float]:
             "noise": noise,
             "ledger": lambda: spare.spend(MECHANISM.event),
         }
-        seconds = median_seconds(runs, rounds)
+        seconds = timed(runs, rounds)
         ledger.close()
-    return {"noise_and_ledger_share": (seconds["noise"] + seconds["ledger"]) / seconds["step"]}
+    return {
+        "noise_and_ledger_share": sum(seconds.ratio(name, "step") for name in ("noise", "ledger"))
+    }
 
 
 def physical_limit(images_per_second: float) -> dict[str, float]:
@@ -364,7 +380,7 @@ def physical_limit(images_per_second: float) -> dict[str, float]:
     with FlopCounterMode(display=False) as counter:
         model(images).sum().backward()
     first = torch.randn(2048, 2048)
-    seconds = median_seconds({"gemm": lambda: first @ first}, 7)["gemm"]
+    seconds = timed({"gemm": lambda: first @ first}, 7).of("gemm")
     peak = 2 * 2048**3 / seconds
     used = counter.get_total_flops() / len(images) * images_per_second
     return {"gemm_gflops": peak / 1e9, "sgd_gflops": used / 1e9, "sgd_share_of_gemm": used / peak}
@@ -402,7 +418,7 @@ def measure(rounds: int, seed: int) -> dict[str, float]:
     found = {
         **many_views(rounds, units=12),
         **against_others(2, units=8),
-        **one_view(rounds),
+        **one_view(2 * rounds),
         **perturbations(3, units=8),
         **bookkeeping(rounds),
         **memory(),

@@ -28,10 +28,16 @@ def clipped_sum(batches: Iterable[Units], summand: Summand, clip_norm: float) ->
         One unit contributes at most `clip_norm` in Euclidean norm over all blocks. A unit whose
         vector is not finite contributes zero, and does not disturb the others.
     """
-    total = _zeros(summand)
+    total, shapes = Blocks(), _shapes(summand.zeros())
     for units in batches:
-        _add(total, _batch_sum(units, summand, clip_norm))
-    return ClippedSum(total)
+        found = _batch_sum(units, summand, clip_norm)
+        if _shapes(found) != shapes:
+            raise PrivacyError("A summand returned blocks of other shapes than its zeros.")
+        if total:
+            _add(total, found)
+        else:  # no zeros to begin with: writing them takes as long as adding
+            total = {name: _own_double(block) for name, block in found.items()}
+    return ClippedSum(total or _zeros(summand))
 
 
 def clip_weights(norms: Tensor, clip_norm: float) -> Tensor:
@@ -82,10 +88,14 @@ def _finite(blocks: Blocks) -> bool:
     return all(math.isfinite(block.detach().sum()) for block in blocks.values())
 
 
+def _shapes(blocks: Blocks) -> dict[str, torch.Size]:
+    return {name: block.shape for name, block in blocks.items()}
+
+
+def _own_double(block: Tensor) -> Tensor:
+    return block.detach().to(torch.float64, copy=True)
+
+
 def _add(total: Blocks, blocks: Blocks) -> None:
-    if {name: block.shape for name, block in blocks.items()} != {
-        name: block.shape for name, block in total.items()
-    }:
-        raise PrivacyError("A summand returned blocks of other shapes than its zeros.")
     for name, block in blocks.items():
         total[name] += block.detach().to(total[name].device)

@@ -160,7 +160,7 @@ class Equation:
         total = steps.step(summand).blocks
         if self.joined is not None:
             total = combined(torch.add, total, self._joined_sum(summand, steps, t))
-        mean = combined(lambda block: block / self.divisor, total)
+        mean = combined(lambda block: block.div_(self.divisor), total)  # nobody else has it
         g = PrivateGradient(_around(slots.origin, mean))
 
         if on_gradient is not None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from scipy.stats import chisquare
+from scipy.stats import binomtest, chisquare
 
 from privet.augment import CropFlip
 from privet.errors import ConfigError
@@ -73,6 +73,29 @@ def test_cutout_is_a_square_around_any_pixel(cutout):
     assert set(drawn) == {possible.index(hole) for hole in possible}
 
 
+def test_inverted_views_are_the_negative_and_as_likely():
+    images = noise(3, 2, 5, 4)
+    num_views = 1000
+    views = CropFlip(padding=0, flip=False, invert=True)(images, num_views, seed())
+    for image, own in zip(images, views.split(num_views), strict=True):
+        inverted = (own == -image).all((1, 2, 3))
+        assert torch.equal(inverted, ~(own == image).all((1, 2, 3)))
+        assert binomtest(int(inverted.sum()), num_views).pvalue > 1e-4
+
+
+def test_inversion_is_drawn_apart_from_the_other_changes():
+    """Up to its sign, every view is one that is made without; what is cut stays 0."""
+    images = noise(4, 1, 6, 6)
+    settings = {"padding": 2, "flip": True}
+    plain = CropFlip(**settings)(images, 50, seed())
+    inverted = CropFlip(**settings, invert=True)(images, 50, seed())
+    assert torch.equal(inverted.abs(), plain)
+    assert not torch.equal(inverted, plain)
+    cut = CropFlip(**settings, invert=True, cutout=3)(images, 50, seed())
+    assert ((cut == 0) | (cut == inverted)).all()
+    assert (cut == 0).any((1, 2, 3)).all()
+
+
 def test_cutout_leaves_the_images_alone():
     images = noise(2, 1, 4, 4)
     before = images.clone()
@@ -81,7 +104,7 @@ def test_cutout_leaves_the_images_alone():
 
 
 def test_only_the_generator_decides():
-    augment = CropFlip(padding=2, cutout=2)
+    augment = CropFlip(padding=2, cutout=2, invert=True)
     images = noise(5, 3, 8, 8)
     state = torch.random.get_rng_state()
     first = augment(images, 4, seed(1))

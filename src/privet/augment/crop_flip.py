@@ -25,12 +25,14 @@ class CropFlip:
         cutout: the side of a square that is set to 0, its centre on any pixel (DeVries & Taylor,
             2017), so that it may reach over the edge; 0 for none.
         mode: what lies beyond the edge: the reflected image, or 0.
+        invert: turn light into dark with probability 1/2, for encoders of grey images.
     """
 
     padding: int = 4
     flip: bool = True
     cutout: int = 0
     mode: Literal["reflect", "constant"] = "reflect"
+    invert: bool = False
 
     def __post_init__(self) -> None:
         for name, value in (("padding", self.padding), ("cutout", self.cutout)):
@@ -46,6 +48,8 @@ class CropFlip:
             views = self._shifted(images, num_views, generator)
         else:
             views = images if num_views == 1 else images.repeat_interleave(num_views, dim=0)
+        if self.invert:
+            views = views * (1 - 2 * _draw(2, len(views), generator).to(views))[:, None, None, None]
         return views * self._kept(views, generator) if self.cutout else views
 
     def _check(self, images: Tensor, num_views: int) -> None:

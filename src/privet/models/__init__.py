@@ -1,8 +1,10 @@
 """Networks, as plain nn.Modules: images (N, C, H, W) in, logits or features out."""
 
+from privet.models.conv_encoder import ConvEncoder
 from privet.models.conv_net import ConvNet
 from privet.models.efficientnet import efficientnet_lite
 from privet.models.encoder import Encoder
+from privet.models.feature_maps import FeatureMaps, convolutions
 from privet.models.mlp import MLP
 from privet.models.resnet9 import ResNet9
 from privet.models.standardised import StandardisedConv2d
@@ -11,12 +13,15 @@ from privet.models.wide_resnet import WideResNet
 
 __all__ = [
     "MLP",
+    "ConvEncoder",
     "ConvNet",
     "Encoder",
+    "FeatureMaps",
     "ResNet9",
     "StandardisedConv2d",
     "VisionTransformer",
     "WideResNet",
+    "convolutions",
     "efficientnet_lite",
     "tiny_vit",
     "vision_transformer",

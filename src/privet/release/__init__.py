@@ -1,5 +1,36 @@
-"""Equation 2: embeddings of private units, and what is read off their noised sums."""
+"""Equation 2: from private rows to one noised sum, and what may be made of it."""
 
 from privet.release.class_blocks import ClassBlocks, class_means
+from privet.release.discriminant import MomentDiscriminant
+from privet.release.embedding import Embedding, Features, mean_squares
+from privet.release.lenses import Lens, Projection, Seen, taken
+from privet.release.parts import Moments, Part, each_class, everyone
+from privet.release.targets import (
+    Cleaning,
+    GaussianTarget,
+    class_totals,
+    gaussian_targets,
+    released_moments,
+)
 
-__all__ = ["ClassBlocks", "class_means"]
+__all__ = [
+    "ClassBlocks",
+    "Cleaning",
+    "Embedding",
+    "Features",
+    "GaussianTarget",
+    "Lens",
+    "MomentDiscriminant",
+    "Moments",
+    "Part",
+    "Projection",
+    "Seen",
+    "class_means",
+    "class_totals",
+    "each_class",
+    "everyone",
+    "gaussian_targets",
+    "mean_squares",
+    "released_moments",
+    "taken",
+]

@@ -1,0 +1,411 @@
+"""A synthetic set on disk: Parquet shards that `datasets` opens, each whole or not at all.
+
+A shard is encoded in memory, written to a hidden draft, made durable, then renamed, so that what
+has a shard's name is a shard. Pages carry checksums, so that later damage is found.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import io
+import json
+import os
+import re
+import shutil
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privet.data.guard import MIB, reading, shown
+from privet.data.image_set import ImageSet
+from privet.data.labels import as_labels, names_for
+from privet.data.parquet import from_table
+from privet.errors import ConfigError, DataError, PrivetError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+    from numpy.typing import ArrayLike, NDArray
+
+    from privet.data.rows import Blobs
+
+_NAME = re.compile(r"part-(\d{5})\.parquet")
+_MAX_SHARDS = 100_000
+# Arrow counts the bytes of a binary column in 32 bits.
+_MAX_BYTES = 2**31 - 1
+_GROUP_BYTES = 4 * MIB
+_BLOCK = 4096
+
+_MARKER = ".privet-png"
+_PICTURE = re.compile(r"\d{6,}\.png")
+_UNSAFE = frozenset('%/\\:*?"<>|')
+_LONGEST_NAME = 255
+
+
+@dataclass(frozen=True, eq=False)
+class _Piece:
+    """One row group of a shard."""
+
+    blobs: Blobs
+    labels: NDArray[np.int64]
+    class_names: tuple[str, ...]
+
+
+def write_shard(
+    folder: Path,
+    number: int,
+    images: NDArray[np.uint8],
+    labels: NDArray[np.int64],
+    class_names: Sequence[str],
+    *,
+    probabilities: ArrayLike | None = None,
+) -> Path:
+    """Put images (N, H, W, C), labels and soft labels (N, classes) into `part-00000.parquet`."""
+    path = folder / _shard_name(number)
+    with _writing(path):
+        if path.exists():
+            raise ConfigError(f"{shown(path)} exists; go on after the last shard or remove it.")
+    data = ImageSet(images, labels, tuple(class_names))
+    _check(data, path)
+    soft = None if probabilities is None else _soft_labels(probabilities, data, path)
+    content = _parquet_bytes(_table(data, soft), data.image_shape)
+    with _writing(path):
+        folder.mkdir(parents=True, exist_ok=True)
+    check_free_space(folder, len(content))
+    _write_whole(path, content)
+    return path
+
+
+def read_shards(folder: Path) -> tuple[int, ...]:
+    """The rows of each whole shard, in order, so that a run goes on at the number of them.
+
+    Drafts that a killed process left are removed: call it only where no other process writes.
+    """
+    with _writing(folder):
+        for draft in folder.glob(".part-*.parquet.part"):
+            draft.unlink()
+    return _row_counts(folder)
+
+
+def largest_shard(count: int, image_shape: tuple[int, int, int], *, probabilities: int = 0) -> int:
+    """Bytes that `count` images, with so many probabilities each, take whatever they show."""
+    height, width, channels = image_shape
+    pixels = height * (1 + width * channels)
+    # Deflate adds little to what it cannot shrink; the rest is headers, the label and the schema.
+    return count * (pixels + pixels // 100 + 256 + 8 * probabilities) + MIB
+
+
+def check_free_space(folder: Path, needed: int) -> None:
+    """Refuse to begin what the disk cannot hold; the folder need not exist yet."""
+    above = (folder.absolute(), *folder.absolute().parents)
+    with _writing(folder):
+        free = shutil.disk_usage(next(each for each in above if each.exists())).free
+    if free < needed:
+        raise ConfigError(
+            f"{shown(folder)} needs {needed:,} bytes and its disk has {free:,} left; free some"
+            " space or choose another folder."
+        )
+
+
+def write_png_folders(folder: Path, out: Path, *, force: bool = False) -> int:
+    """Unpack shards into `out/<class name>/<row>.png`, all or none; returns how many images.
+
+    Characters that no file name should have become %XX; a class without images gets no folder.
+    """
+    place = out.expanduser().resolve()
+    _check_free(place, out, source=folder, force=force)
+    counts = _row_counts(folder)
+    if not counts:
+        raise DataError(f"{shown(folder)} holds no shards; give the folder of a synthetic set.")
+    stored = sum((folder / _shard_name(each)).stat().st_size for each in range(len(counts)))
+    check_free_space(place.parent, stored + _BLOCK * sum(counts))
+    with _writing(out), _staged(place, out) as staging:
+        _unpack(folder, len(counts), staging, digits=max(6, len(str(sum(counts) - 1))))
+        (staging / _MARKER).touch()
+        _put_in_place(staging, place)
+    return sum(counts)
+
+
+def _shard_name(number: int) -> str:
+    if not 0 <= number < _MAX_SHARDS:
+        raise ConfigError(f"shard {number} is outside 0 to {_MAX_SHARDS - 1}; make shards larger.")
+    return f"part-{number:05d}.parquet"
+
+
+def _check(data: ImageSet, path: Path) -> None:
+    names = data.class_names or ()
+    if not len(data):
+        raise DataError(f"{shown(path)} would have no rows; give at least one image.")
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DataError(f"{shown(path)} would have two classes {shown(twice)!r}; rename one.")
+    if largest_shard(len(data), data.image_shape) > _MAX_BYTES:
+        raise ConfigError(f"{shown(path)} would be over 2 GiB; put fewer images into a shard.")
+
+
+def _soft_labels(raw: ArrayLike, data: ImageSet, path: Path) -> NDArray[np.float32]:
+    soft = np.asarray(raw, np.float64)
+    if soft.shape != (len(data), data.num_classes):
+        raise DataError(
+            f"{shown(path)} would have probabilities of shape {soft.shape}; give"
+            f" {(len(data), data.num_classes)}, a row an image and a column a class."
+        )
+    if not ((soft >= 0).all() and np.allclose(soft.sum(1), 1, rtol=0, atol=1e-3)):
+        raise DataError(
+            f"{shown(path)} would have probabilities that are negative, not finite or do not sum"
+            " to 1; normalise each row."
+        )
+    return soft.astype(np.float32)
+
+
+def _table(data: ImageSet, soft: NDArray[np.float32] | None) -> pa.Table:
+    """The columns, with the features that `datasets` looks for in the schema's metadata."""
+    import pyarrow as pa
+
+    encoded = pa.array(_png_bytes(data.images[:]), pa.binary())
+    image = pa.StructArray.from_arrays(
+        [encoded, pa.nulls(len(data), pa.string())],
+        fields=[pa.field("bytes", pa.binary()), pa.field("path", pa.string())],
+    )
+    columns = {"image": image, "label": pa.array(data.labels, pa.int64())}
+    label = {"names": list(data.class_names or ()), "_type": "ClassLabel"}
+    features: dict[str, Any] = {"image": {"_type": "Image"}, "label": label}
+    if soft is not None:
+        ends = np.arange(len(data) + 1, dtype=np.int32) * np.int32(soft.shape[1])
+        columns["probabilities"] = pa.ListArray.from_arrays(pa.array(ends), pa.array(soft.ravel()))
+        # Every version of datasets knows Sequence; those from 4 on take it for their List.
+        value = {"dtype": "float32", "_type": "Value"}
+        features["probabilities"] = {"feature": value, "_type": "Sequence"}
+    metadata = {"huggingface": json.dumps({"info": {"features": features}})}
+    return pa.table(columns).replace_schema_metadata(metadata)
+
+
+def _png_bytes(images: NDArray[np.uint8]) -> list[bytes]:
+    squeezed = images[..., 0] if images.shape[3] == 1 else images
+    return [_png(picture) for picture in np.ascontiguousarray(squeezed)]
+
+
+def _png(picture: NDArray[np.uint8]) -> bytes:
+    from PIL import Image
+
+    file = io.BytesIO()
+    Image.fromarray(picture).save(file, "PNG", compress_level=1)
+    return file.getvalue()
+
+
+def _parquet_bytes(table: pa.Table, image_shape: tuple[int, int, int]) -> memoryview:
+    """PNG is compressed already, and equal images must not share bytes: readers distrust that."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        table,
+        sink,
+        row_group_size=max(1, _GROUP_BYTES // int(np.prod(image_shape))),
+        compression="none",
+        use_dictionary=["label"],
+        write_statistics=["label"],
+        write_page_checksum=True,
+    )
+    return memoryview(sink.getvalue())
+
+
+def _write_whole(path: Path, content: memoryview) -> None:
+    draft = path.with_name(f".{path.name}.part")
+    with _writing(path):
+        try:
+            with draft.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(path)
+            _sync_folder(path.parent)
+        finally:
+            draft.unlink(missing_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Turn what a disk refuses into one sentence."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            problem = "does not fit on its disk; free some space or choose another folder"
+        elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            problem = "may not be written; change the permissions or choose another folder"
+        else:
+            problem = f"cannot be written ({error.strerror}); check the folder and disk"
+        raise ConfigError(f"{shown(path)} {problem}.") from error
+
+
+def _row_counts(folder: Path) -> tuple[int, ...]:
+    found = {path.name for path in folder.glob("part-*.parquet") if _NAME.fullmatch(path.name)}
+    names = [_shard_name(number) for number in range(len(found))]
+    missing = next((name for name in names if name not in found), None)
+    if missing is not None:
+        raise DataError(
+            f"{shown(folder / missing)} is missing between other shards; remove those after it."
+        )
+    schemas = [_schema(folder / name) for name in names]
+    for name, schema in zip(names, schemas, strict=True):
+        if not schema.equals(schemas[0], check_metadata=True):
+            raise DataError(
+                f"{shown(folder / name)} has other columns or classes than {names[0]}; keep one set"
+                " in a folder."
+            )
+    return tuple(sum(len(each.blobs) for each in _pieces(folder / name)) for name in names)
+
+
+def _schema(path: Path) -> pa.Schema:
+    import pyarrow.parquet as pq
+
+    with _reading_shard(path), pq.ParquetFile(path) as file:
+        return file.schema_arrow
+
+
+def _pieces(path: Path) -> Iterator[_Piece]:
+    """A shard's row groups, one at a time, with their checksums verified."""
+    import pyarrow.parquet as pq
+
+    with _reading_shard(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
+        for group in range(file.num_row_groups):
+            table = file.read_row_group(group)
+            table.validate(full=True)
+            yield _piece(table, path)
+
+
+def _piece(table: pa.Table, path: Path) -> _Piece:
+    shard = from_table(table, path)
+    if shard.labels is None or shard.class_names is None:
+        raise DataError(f"{shown(path)} has no labels or class names; make it again.")
+    labels = as_labels(shard.labels, count=len(shard.blobs), where=path)
+    return _Piece(shard.blobs, labels, names_for(labels, shard.class_names, where=path))
+
+
+@contextmanager
+def _reading_shard(path: Path) -> Iterator[None]:
+    with reading(path, "shard"):
+        try:
+            yield
+        except (PrivetError, MemoryError, PermissionError):
+            raise
+        except Exception as error:
+            raise DataError(
+                f"{shown(path)} is damaged or no shard; remove it and those after it, then make"
+                " them again."
+            ) from error
+
+
+def _check_free(place: Path, out: Path, *, source: Path, force: bool) -> None:
+    """Refuse a place that is not ours to replace, before any work is done."""
+    if place.is_relative_to(source.expanduser().resolve()):
+        raise ConfigError(f"{shown(out)} lies in the folder of the shards; choose one outside it.")
+    with _writing(out):
+        if not place.exists() or (place.is_dir() and not any(place.iterdir())):
+            return
+        if not (place.is_dir() and _is_ours(place)):
+            raise ConfigError(f"{shown(out)} holds something else; choose another folder.")
+    if not force:
+        raise ConfigError(f"{shown(out)} exists; give another path, or --force to overwrite it.")
+
+
+def _is_ours(place: Path) -> bool:
+    """Whether nothing but unpacked images would be lost with a folder."""
+    files = [each for each in place.rglob("*") if not each.is_dir() and each.name != _MARKER]
+    return (place / _MARKER).is_file() and all(_PICTURE.fullmatch(each.name) for each in files)
+
+
+@contextmanager
+def _staged(place: Path, out: Path) -> Iterator[Path]:
+    """An empty hidden folder beside the place, held against other processes, gone in the end."""
+    staging = place.with_name(f".{place.name}.part")
+    staging.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(staging, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigError(f"{shown(out)} is being written by another process.") from None
+        try:
+            _empty(staging)
+            yield staging
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+    finally:
+        os.close(descriptor)
+
+
+def _empty(folder: Path) -> None:
+    for each in folder.iterdir():
+        if each.is_dir():
+            shutil.rmtree(each)
+        else:
+            each.unlink()
+
+
+def _unpack(folder: Path, shards: int, staging: Path, *, digits: int) -> None:
+    made: dict[int, Path] = {}
+    row = 0
+    for path in (folder / _shard_name(number) for number in range(shards)):
+        for content, label, class_name in _rows(path):
+            if label not in made:
+                made[label] = staging / _file_name(class_name, label)
+                made[label].mkdir()
+            (made[label] / f"{row:0{digits}d}.png").write_bytes(content)
+            row += 1
+
+
+def _rows(path: Path) -> Iterator[tuple[bytes, int, str]]:
+    """The encoded image, the label and the class name of each row."""
+    for piece in _pieces(path):
+        for inside, label in enumerate(piece.labels.tolist()):
+            content = piece.blobs[inside]
+            if content is None:
+                raise DataError(f"{shown(path)} has a row without an image; make it again.")
+            yield content, label, piece.class_names[label]
+
+
+def _put_in_place(staging: Path, place: Path) -> None:
+    """Rename, with an earlier folder kept aside until that is done."""
+    if not place.exists():
+        staging.rename(place)
+        return
+    aside = Path(tempfile.mkdtemp(prefix=f".{place.name}.", suffix=".old", dir=place.parent))
+    place.rename(aside)
+    try:
+        staging.rename(place)
+    except BaseException:
+        aside.rename(place)
+        raise
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def _file_name(class_name: str, label: int) -> str:
+    """The class name with %XX for what a file name should not have; no two classes share one."""
+    safe = "".join(c if c.isprintable() and c not in _UNSAFE else _escaped(c) for c in class_name)
+    if safe[:1] in (".", " "):
+        safe = _escaped(safe[0]) + safe[1:]
+    if safe[-1:] in (".", " "):
+        safe = safe[:-1] + _escaped(safe[-1])
+    return safe if 0 < len(safe.encode()) <= _LONGEST_NAME else f"%class-{label}"
+
+
+def _escaped(character: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in character.encode("utf-8", "surrogatepass"))

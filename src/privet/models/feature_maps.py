@@ -1,0 +1,84 @@
+"""What the layers of a frozen public network make of images."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any, Self
+
+from torch import Tensor, nn
+
+from privet.errors import ConfigError
+from privet.models.resize import fitted
+
+
+class FeatureMaps(nn.Module):
+    """Images (N, C, H, W) in [-1, 1] to the outputs of chosen layers of a frozen copy.
+
+    The copy stays in eval mode, so that an image's maps do not depend on its batch. Gradients reach
+    the images, never the network.
+
+    Args:
+        network: takes images.
+        layers: names of modules in it, as `named_modules` gives them.
+        channels: what the network expects; grey images are repeated to fit. None takes any.
+        image_size: what images are resized to; None leaves them.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        layers: Sequence[str],
+        *,
+        channels: int | None = None,
+        image_size: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.network = copy.deepcopy(network)
+        self.layers = tuple(layers)
+        self.channels, self.image_size = channels, image_size
+        self.requires_grad_(False)
+        self.eval()
+        self._seen: dict[str, Tensor] = {}
+        modules = dict(self.network.named_modules())
+        for name in self.layers:
+            if name not in modules:
+                raise ConfigError(
+                    f"The encoder has no layer {name!r}: choose among {_some(modules)}."
+                )
+            modules[name].register_forward_hook(self._note(name))
+        for module in modules.values():
+            if getattr(module, "inplace", False):
+                module.inplace = False  # would change what was noted
+
+    def train(self, mode: bool = True) -> Self:
+        """Stay in eval mode, also inside a model that is trained."""
+        return super().train(False)
+
+    def forward(self, images: Tensor) -> dict[str, Tensor]:
+        """A map for each layer, in the order in which they were asked for."""
+        self._seen.clear()
+        self.network(fitted(images, channels=self.channels, image_size=self.image_size))
+        return {name: self._seen.pop(name) for name in self.layers}
+
+    def _note(self, name: str) -> Any:
+        def hook(_: nn.Module, __: Any, output: Any) -> None:
+            if not isinstance(output, Tensor):
+                raise ConfigError(f"Layer {name!r} returns no tensor: choose another.")
+            self._seen[name] = output
+
+        return hook
+
+
+def convolutions(network: nn.Module) -> list[str]:
+    """Names of convolutions larger than 1×1, whose activations DP-MEPF matches (001, D)."""
+    return [
+        name
+        for name, module in network.named_modules()
+        if isinstance(module, nn.Conv2d) and max(module.kernel_size) > 1
+    ]
+
+
+def _some(modules: dict[str, nn.Module]) -> str:
+    names = [name for name in modules if name]
+    return ", ".join(names[:8]) + (", …" if len(names) > 8 else "")

@@ -1,0 +1,60 @@
+"""Label-conditional generators: from a latent vector and a class to an image in [-1, 1]."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from privet.errors import ConfigError
+from privet.models.layers import check_sizes
+
+
+class UpsamplingGenerator(nn.Module):
+    """A linear layer, then convolutions between nearest-neighbour enlargements.
+
+    Args:
+        num_classes: labels are one-hot beside the latent vector; 1 for an unconditional one.
+        channels: of an image.
+        image_size: the side of an image, divisible by 4.
+        latent: the length of the latent vector.
+        widths: channels at a quarter of the side, at half of it, and at the whole, twice.
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        channels: int = 1,
+        *,
+        image_size: int = 28,
+        latent: int = 32,
+        widths: tuple[int, int, int, int] = (96, 64, 32, 16),
+    ) -> None:
+        super().__init__()
+        check_sizes(num_classes=num_classes, channels=channels, latent=latent)
+        if image_size % 4:
+            raise ConfigError(f"image_size is {image_size}; give a multiple of 4.")
+        self.num_classes, self.latent = num_classes, latent
+        first, second, third, last = widths
+        self.side = image_size // 4
+        self.stem = nn.Linear(latent + num_classes, first * self.side**2)
+        self.body = nn.Sequential(
+            *_block(first, first),
+            nn.Upsample(scale_factor=2),
+            *_block(first, second),
+            nn.Upsample(scale_factor=2),
+            *_block(second, third),
+            *_block(third, last),
+            nn.Conv2d(last, channels, 3, padding=1),
+            nn.Tanh(),
+        )
+
+    def forward(self, latent: Tensor, labels: Tensor) -> Tensor:
+        """An image for each latent vector and label."""
+        one_hot = nn.functional.one_hot(labels, self.num_classes).to(latent)
+        x = self.stem(torch.cat([latent, one_hot], 1))
+        images: Tensor = self.body(x.unflatten(1, (-1, self.side, self.side)))
+        return images
+
+
+def _block(inputs: int, outputs: int) -> list[nn.Module]:
+    return [nn.Conv2d(inputs, outputs, 3, padding=1), nn.BatchNorm2d(outputs), nn.SiLU()]

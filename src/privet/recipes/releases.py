@@ -1,0 +1,141 @@
+"""What all systems of equation 2 share: a plan for their releases, a memory, a result."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from privet.errors import PrivacyError
+from privet.hedge import GaussianSum, Hedge, NoisySum
+from privet.privacy import (
+    PLD,
+    Budget,
+    Certificate,
+    GaussianRelease,
+    Plan,
+    Reservation,
+    noise_multiplier,
+)
+from privet.release import Embedding
+
+Tensors = dict[str, Tensor]
+Images = NDArray[np.uint8]
+Labels = NDArray[np.int64]
+OnStep = Callable[[int, int], None]
+"""Told how many steps of how many are done."""
+
+
+class Memory(Protocol):
+    """What is done stays done: a release that was paid for, a generator, a batch of images."""
+
+    def once(self, name: str, make: Callable[[], Tensors]) -> Tensors:
+        """What was made under this name before, or what is made now."""
+
+
+class NoMemory:
+    """Makes everything anew: for a run in one process."""
+
+    def once(self, name: str, make: Callable[[], Tensors]) -> Tensors:
+        """Now."""
+        return make()
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Synthetic:
+    """Images that may be shared, as many as one likes, and what they cost.
+
+    Args:
+        batch: images and labels by number, the same whenever they are asked for.
+        batch_size: images in a batch.
+        certificate: of the run.
+    """
+
+    batch: Callable[[int], tuple[Images, Labels]]
+    batch_size: int
+    certificate: Certificate
+
+    def batches(self, count: int) -> Iterator[tuple[Images, Labels]]:
+        """The first `count` images."""
+        for number in range(math.ceil(count / self.batch_size)):
+            images, labels = self.batch(number)
+            left = count - number * self.batch_size
+            yield images[:left], labels[:left]
+
+    def take(self, count: int) -> tuple[Images, Labels]:
+        """The first `count` images, at once."""
+        found = list(self.batches(count))
+        images, labels = zip(*found, strict=True)
+        return np.concatenate(images), np.concatenate(labels)
+
+
+def planned(
+    hedge: Hedge, clip_norms: Sequence[float], noise_ratios: Sequence[float] | None = None
+) -> list[GaussianSum]:
+    """One mechanism for each release, together at the cost of the reservation; the plan is fixed.
+
+    Args:
+        hedge: whose reservation pays.
+        clip_norms: of the releases.
+        noise_ratios: their noise multipliers against each other; equal if not given.
+    """
+    reservation = hedge.reservation
+    ratios = tuple(noise_ratios or (1.0,) * len(clip_norms))
+    multiplier = release_noise(reservation, ratios)
+    found = [
+        GaussianSum(clip_norm=clip_norm, noise_multiplier=multiplier * ratio)
+        for clip_norm, ratio in zip(clip_norms, ratios, strict=True)
+    ]
+    plan = Plan.of(*(each.event for each in found))
+    if reservation.record.plan is None:
+        reservation.fix(plan)
+    elif reservation.plan != plan:
+        raise PrivacyError("The reservation was made for another plan: start another run.")
+    return found
+
+
+def release_noise(reservation: Reservation, ratios: Sequence[float] = (1.0,)) -> float:
+    """The noise multiplier that a reservation pays for, before ratios."""
+    ledger = reservation.ledger
+    return noise_multiplier(
+        lambda sigma: Plan.of(*(GaussianRelease(noise_multiplier=sigma * each) for each in ratios)),
+        Budget(epsilon=reservation.record.epsilon, delta=ledger.budget.delta),
+        ledger.relation,
+        PLD(),
+    )
+
+
+def released(
+    hedge: Hedge, embedding: Embedding, mechanism: GaussianSum, memory: Memory, name: str
+) -> NoisySum:
+    """A release, paid for once."""
+
+    def make() -> Tensors:
+        if not hedge.reservation.remaining(mechanism.event):
+            raise PrivacyError(
+                f"{name} was paid for and lost when the run was killed: start again with --force."
+            )
+        return dict(hedge.release(embedding, mechanism).blocks)
+
+    return NoisySum(memory.once(name, make), mechanism.noise_scale)
+
+
+def balanced(batch_size: int, num_classes: int, number: int = 0) -> Tensor:
+    """Labels in turn; from batch to batch, so that every prefix is as even as can be."""
+    return (torch.arange(batch_size) + number * batch_size) % num_classes
+
+
+def told(on_step: OnStep | None, total: int) -> Callable[[int, float], None]:
+    """What a synthesis tells of its steps and losses, without the losses."""
+
+    def tell(step: int, _: float) -> None:
+        if on_step is not None:
+            on_step(step, total)
+
+    return tell

@@ -1,0 +1,118 @@
+"""SPS-G's embedding: moments of whole pooled maps on public principal components.
+
+SPS averages over positions, so a statistic does not know where in an image something is. A coarse
+map taken whole does; principal components of public images keep it small enough to be noised.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from privet.errors import ConfigError
+from privet.models import FeatureMaps
+from privet.release import (
+    Embedding,
+    Lens,
+    Part,
+    Projection,
+    Seen,
+    each_class,
+    everyone,
+    mean_squares,
+    taken,
+)
+from privet.release.lenses import IMAGE
+
+_PUBLIC_IMAGES = 10_000  # enough for principal components
+_POSITIONS = 50_000
+_BATCH = 500
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpatialPart:
+    """One part of the embedding.
+
+    Args:
+        layer: of the encoder, or `image`.
+        size: D, of means and of second moments.
+        grid: maps are pooled to grid × grid; 0 takes positions one by one.
+        per_class: moments of each class, or of all images together.
+        share: of an image's squared norm, against the other parts'.
+        mean_share: of the part's squared norm that goes to means.
+        stretch: the standard deviation of public features before they are squashed.
+    """
+
+    layer: str
+    size: int
+    grid: int = 4
+    per_class: bool = True
+    share: float = 1.0
+    mean_share: float | None = None
+    stretch: float = 1.0
+
+    @property
+    def name(self) -> str:
+        """Of its blocks."""
+        kind = "class" if self.per_class else "all"
+        return f"{self.layer}@{self.grid}-{self.size}-{kind}".replace(".", "_")
+
+
+def spatial_embedding(
+    encoder: nn.Module,
+    public: Tensor,
+    parts: Sequence[SpatialPart],
+    num_classes: int,
+    count_weight: float,
+) -> Embedding:
+    """Fitted to public images, whose vectors have a mean squared norm of Σ share.
+
+    Args:
+        encoder: whose layers are looked at.
+        public: images, uint8 (N, H, W, C).
+        parts: what is taken.
+        num_classes: of the private images.
+        count_weight: of class counts.
+    """
+    layers = dict.fromkeys(part.layer for part in parts if part.layer != IMAGE)
+    maps = FeatureMaps(encoder, list(layers))
+    generator = torch.Generator().manual_seed(0)
+    chosen = torch.randperm(len(public), generator=generator)[:_PUBLIC_IMAGES]
+    batches = torch.split(public[chosen], _BATCH)
+    lenses, found = {}, []
+    for part in parts:
+        features = taken(maps, Lens(layer=part.layer, grid=part.grid), batches)
+        flat = features.flatten(0, -2)
+        rows = torch.randperm(len(flat), generator=generator)[:_POSITIONS]
+        projection = Projection.principal(flat[rows], part.size, stretch=part.stretch)
+        lenses[part.name] = Lens(layer=part.layer, grid=part.grid, projection=projection)
+        found.append(_weighted(part, projection(features), num_classes))
+    if len(lenses) < len(parts):
+        raise ConfigError("Two parts look at the same layer in the same way: leave one out.")
+    return Embedding(
+        features=Seen(maps, lenses),
+        parts=tuple(found),
+        num_classes=num_classes,
+        count_weight=count_weight,
+    )
+
+
+def _weighted(part: SpatialPart, z: Tensor, num_classes: int) -> Part:
+    mean, second = mean_squares(z)
+    if part.mean_share is None:
+        weights = (math.sqrt(part.share / (mean + second)),) * 2
+    else:
+        shares = part.share * part.mean_share, part.share * (1 - part.mean_share)
+        weights = math.sqrt(shares[0] / mean), math.sqrt(shares[1] / second)
+    return Part(
+        name=part.name,
+        source=part.name,
+        size=part.size,
+        groups=each_class(num_classes) if part.per_class else everyone(num_classes),
+        mean_weight=weights[0],
+        second_weight=weights[1],
+    )

@@ -1,0 +1,139 @@
+"""SPS-G: one release of spatial moments, then a generator that matches them.
+
+The statistics are those of SPS, taken of whole coarse maps instead of single positions; the images
+are a generator's, which makes thousands in a second and does not stop at the number it was trained
+with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from privet.hedge import Hedge
+from privet.models.generator import UpsamplingGenerator
+from privet.privacy import certify
+from privet.recipes.releases import (
+    Images,
+    Labels,
+    Memory,
+    NoMemory,
+    OnStep,
+    Synthetic,
+    balanced,
+    planned,
+    released,
+    told,
+)
+from privet.recipes.spatial import SpatialPart, spatial_embedding
+from privet.release import Cleaning, gaussian_targets
+from privet.synthesis import GaussianMatching, GeneratorTraining, sampled, train_generator
+
+PARTS = (
+    SpatialPart(layer="layers.4", size=128),
+    SpatialPart(layer="layers.2", size=64),
+    SpatialPart(layer="image", size=64, grid=14),
+    SpatialPart(layer="layers.1", size=32, grid=0, per_class=False, share=0.09),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpsG:
+    """Everything that is decided before a private row is read.
+
+    Args:
+        parts: of the embedding.
+        clip_norm: R; the mean squared norm of public images is Σ share.
+        count_share: of the clip norm that a class count weighs.
+        cleaning: of the released moments.
+        decay: of the averages of synthetic moments.
+        training: of the generator.
+        latent: length of its latent vectors.
+        widths: of its layers.
+        batch_size: images that are sampled at once.
+        seed: of the generator.
+    """
+
+    parts: Sequence[SpatialPart] = PARTS
+    clip_norm: float = 1.0
+    count_share: float = 0.08
+    cleaning: Cleaning = field(
+        default_factory=lambda: Cleaning(jitter=0.1, least_jitter=0.01, shrinkage=0.5)
+    )
+    decay: float = 0.8
+    training: GeneratorTraining = field(default_factory=GeneratorTraining)
+    latent: int = 32
+    widths: tuple[int, int, int, int] = (96, 64, 32, 16)
+    batch_size: int = 1000
+    seed: int = 0
+
+
+def sps_g(
+    hedge: Hedge,
+    *,
+    encoder: nn.Module,
+    public: Tensor,
+    num_classes: int,
+    settings: SpsG | None = None,
+    memory: Memory | None = None,
+    on_step: OnStep | None = None,
+) -> Synthetic:
+    """Spend the reservation on one release; everything after it is free.
+
+    Args:
+        hedge: images and labels, with an ε reserved.
+        encoder: trained on public images.
+        public: images (N, H, W, C), uint8, that give components and weights.
+        num_classes: declared.
+        settings: of the method.
+        memory: what was done before.
+        on_step: told of the generator's training.
+    """
+    s, memory = settings or SpsG(), memory or NoMemory()
+    embedding = spatial_embedding(
+        encoder, public, s.parts, num_classes, count_weight=s.count_share * s.clip_norm
+    )
+    [mechanism] = planned(hedge, [s.clip_norm])
+    noisy = released(hedge, embedding, mechanism, memory, "release")
+
+    targets = gaussian_targets(embedding, noisy, s.cleaning)
+    weights = {part.name: 1 / part.num_groups for part in embedding.parts}
+    matching = GaussianMatching(
+        embedding, targets, clip_norm=s.clip_norm, weights=weights, decay=s.decay
+    )
+    generator = _generator(s, num_classes, public.shape[1], public.shape[3])
+
+    def train() -> dict[str, Tensor]:
+        train_generator(
+            generator,
+            matching,
+            s.training,
+            latent=s.latent,
+            num_classes=num_classes,
+            on_step=told(on_step, s.training.iterations),
+        )
+        return dict(generator.state_dict())
+
+    generator.load_state_dict(memory.once("generator", train))
+
+    def batch(number: int) -> tuple[Images, Labels]:
+        labels = balanced(s.batch_size, num_classes, number)
+        return sampled(generator, labels, latent=s.latent, seed=number), labels.numpy()
+
+    return Synthetic(
+        batch=batch,
+        batch_size=s.batch_size,
+        certificate=certify(hedge.reservation, public=("the encoder", "images for components")),
+    )
+
+
+def _generator(s: SpsG, num_classes: int, side: int, channels: int) -> UpsamplingGenerator:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(s.seed)
+        made = UpsamplingGenerator(
+            num_classes, channels, image_size=side, latent=s.latent, widths=s.widths
+        )
+    return made.to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]

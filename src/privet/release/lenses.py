@@ -1,0 +1,121 @@
+"""From a network's maps to bounded features: pooled or by position, projected, squashed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from privet.augment import to_float
+from privet.errors import ConfigError
+from privet.models import FeatureMaps
+from privet.release.embedding import Features
+
+IMAGE = "image"
+_SMALLEST_SPREAD = 1e-3  # of the largest: directions with less hold nothing but rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """z = 2σ(M (f − mean)) − 1, which lies in (−1, 1)^D.
+
+    Args:
+        matrix: M, (D, features).
+        mean: subtracted first.
+    """
+
+    matrix: Tensor
+    mean: Tensor
+
+    @classmethod
+    def random(cls, num_features: int, size: int, generator: torch.Generator) -> Projection:
+        """Entries of variance 1 / features, which keeps magnitudes (002, A.4)."""
+        matrix = torch.randn(size, num_features, generator=generator) / num_features**0.5
+        return cls(matrix, torch.zeros(num_features))
+
+    @classmethod
+    def principal(cls, features: Tensor, size: int, *, stretch: float = 1.0) -> Projection:
+        """Principal components of public features, each of standard deviation `stretch` there."""
+        if min(features.shape) <= size:
+            raise ConfigError(
+                f"{size} principal components need more than as many public images and features, "
+                f"not {len(features)} and {features.shape[1]}."
+            )
+        mean = features.mean(0)
+        centred = features - mean
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)  # of the range finder; components do not depend on it
+            _, values, vectors = torch.svd_lowrank(
+                centred, q=min(size + 16, *centred.shape), niter=4
+            )
+        spread = values[:size] / len(features) ** 0.5
+        spread = spread.clamp(min=float(_SMALLEST_SPREAD * spread[0]))
+        return cls(stretch * vectors[:, :size].T / spread[:, None], mean)
+
+    @property
+    def size(self) -> int:
+        """D."""
+        return len(self.matrix)
+
+    def __call__(self, features: Tensor) -> Tensor:
+        """Squashed projections of (…, features)."""
+        # 2σ(x) − 1 = tanh(x / 2)
+        return torch.tanh(F.linear(features - self.mean, self.matrix) / 2)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Lens:
+    """How one map becomes features.
+
+    Args:
+        layer: of the network, or `image`.
+        grid: the map is averaged down to grid × grid and taken whole; 0 takes each position alone.
+        projection: applied to what is taken.
+    """
+
+    layer: str
+    grid: int
+    projection: Projection | None = None
+
+    def taken(self, found: Tensor) -> Tensor:
+        """(N, C, H, W) to (N, C · grid²) or (N, positions, C)."""
+        if found.dim() == 2:
+            return found
+        if not self.grid:
+            return found.flatten(2).transpose(1, 2)
+        if max(found.shape[2:]) > self.grid:
+            found = F.adaptive_avg_pool2d(found, self.grid)
+        return found.flatten(1)
+
+    def __call__(self, found: Tensor) -> Tensor:
+        """Features of a map."""
+        assert self.projection is not None
+        return self.projection(self.taken(found))
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """Named features of images, through lenses on one network."""
+
+    maps: FeatureMaps
+    lenses: Mapping[str, Lens]
+
+    def __call__(self, images: Tensor) -> Features:
+        """Of images as a data set holds them, or as a generator makes them."""
+        found = seen_maps(self.maps, images)
+        return {name: lens(found[lens.layer]) for name, lens in self.lenses.items()}
+
+
+def seen_maps(maps: FeatureMaps, images: Tensor) -> dict[str, Tensor]:
+    """Every layer, and the image itself."""
+    pixels = images if images.is_floating_point() else to_float(images)
+    return {IMAGE: pixels, **maps(pixels)}
+
+
+def taken(maps: FeatureMaps, lens: Lens, batches: Iterable[Tensor]) -> Tensor:
+    """What a lens takes of public images, before projection."""
+    with torch.no_grad():
+        return torch.cat([lens.taken(seen_maps(maps, batch)[lens.layer]) for batch in batches])

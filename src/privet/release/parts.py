@@ -1,0 +1,121 @@
+"""The parts of an embedding: which features go where, at which weight, around which centre.
+
+An image of class y adds its features to some groups of a part: the group of all images, that of its
+class, or every pseudo-class that its class belongs to. A part's matrix `groups` says which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from privet.errors import ConfigError
+from privet.release.triangles import pack, packed_size, unpack
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Means and second moments of some features, one of each for every group.
+
+    Args:
+        mean: (groups, D).
+        second: (groups, D, D), or none where only means are kept.
+    """
+
+    mean: Tensor
+    second: Tensor | None = None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Part:
+    """Some features' means, and second moments if they have a weight, in each group.
+
+    Args:
+        name: of its blocks.
+        source: the features: (N, D), or (N, positions, D), over which an image is averaged.
+        size: D.
+        groups: (classes, groups) of zeros and ones: where an image of each class counts.
+        mean_weight: what means are multiplied with; 0 leaves them out.
+        second_weight: what second moments are multiplied with; 0 leaves them out.
+        centre: subtracted in an image's own groups alone (002, Algorithm 6).
+    """
+
+    name: str
+    source: str
+    size: int
+    groups: Tensor
+    mean_weight: float = 1.0
+    second_weight: float = 0.0
+    centre: Moments | None = None
+
+    def __post_init__(self) -> None:
+        if self.groups.dim() != 2 or not ((self.groups == 0) | (self.groups == 1)).all():
+            raise ConfigError(f"The groups of part {self.name!r} must be a matrix of 0 and 1.")
+        if self.mean_weight < 0 or self.second_weight < 0 or not self.weights:
+            raise ConfigError(f"Part {self.name!r} needs weights from 0, one of them above it.")
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """Of its blocks, by kind."""
+        weights = {"mean": self.mean_weight, "second": self.second_weight}
+        return {kind: weight for kind, weight in weights.items() if weight}
+
+    @property
+    def num_groups(self) -> int:
+        """How many."""
+        return self.groups.shape[1]
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Coordinates of each block in one group."""
+        sizes = {"mean": self.size, "second": packed_size(self.size)}
+        return {kind: sizes[kind] for kind in self.weights}
+
+    @cached_property
+    def kinds(self) -> tuple[Tensor, Tensor]:
+        """Classes that count in the same groups are one kind: (kinds, groups), kind of a class."""
+        rows, kind = torch.unique(self.groups, dim=0, return_inverse=True)
+        return rows, kind
+
+    @cached_property
+    def centres(self) -> dict[str, Tensor]:
+        """The centre as blocks, packed, without weights: (groups, coordinates)."""
+        if self.centre is None:
+            return {}
+        found = {"mean": self.centre.mean}
+        if self.centre.second is not None:
+            found["second"] = pack(self.centre.second)
+        return {kind: found[kind].detach() for kind in self.weights}
+
+    def packed(self, sums: Moments, totals: Tensor) -> dict[str, Tensor]:
+        """Sums by group as weighted blocks around the centre; `totals` of weights by group."""
+        found = {"mean": sums.mean}
+        if sums.second is not None:
+            found["second"] = pack(sums.second)
+        for kind, centre in self.centres.items():
+            found[kind] = found[kind] - totals.to(found[kind])[:, None] * centre.to(found[kind])
+        return {kind: weight * found[kind] for kind, weight in self.weights.items()}
+
+    def unpacked(self, blocks: Mapping[str, Tensor], totals: Tensor) -> Moments:
+        """The inverse, over the totals: moments."""
+        found = {
+            kind: blocks[kind] / (weight * totals[:, None]) for kind, weight in self.weights.items()
+        }
+        for kind, centre in self.centres.items():
+            found[kind] = found[kind] + centre.to(found[kind])
+        second = unpack(found["second"], self.size) if "second" in found else None
+        return Moments(found.get("mean", totals.new_zeros(len(totals), self.size)), second)
+
+
+def everyone(num_classes: int) -> Tensor:
+    """One group of all images."""
+    return torch.ones(num_classes, 1)
+
+
+def each_class(num_classes: int) -> Tensor:
+    """A group for each class."""
+    return torch.eye(num_classes)

@@ -1,0 +1,67 @@
+"""Perceptual features of unit norm, whose mean embedding is DP-MEPF's (001, §3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from privet.augment import to_float
+from privet.errors import ConfigError
+from privet.models import FeatureMaps
+from privet.release.embedding import Features
+
+Maps = Callable[[Tensor], Mapping[str, Tensor]]
+
+
+@dataclass(frozen=True, eq=False)
+class PerceptualFeatures:
+    """φ₁ = e / ‖e‖ and φ₂ = e² / ‖e²‖, of all maps e of an image behind each other.
+
+    Guarantees:
+        Each has norm 1 up to rounding; both are zero for an image whose maps are.
+
+    Args:
+        maps: of numbers (N, C, H, W) from -1 to 1.
+        second: whether φ₂ is wanted.
+    """
+
+    maps: Maps
+    second: bool
+
+    def __call__(self, images: Tensor) -> Features:
+        """Of bytes (N, H, W, C) or numbers (N, C, H, W) in [-1, 1]; gradients reach the latter."""
+        pixels = images if images.is_floating_point() else to_float(images)
+        first = _unit(torch.cat([each.flatten(1) for each in self.maps(pixels).values()], 1))
+        # The squares of φ₁ point where those of e do, and cannot overflow.
+        return (
+            {"first": first, "second": _unit(first.square())} if self.second else {"first": first}
+        )
+
+    def size(self, image_shape: tuple[int, int, int]) -> int:
+        """Coordinates of φ₁, and of φ₂, for images (H, W, C)."""
+        with torch.no_grad():
+            found = self(torch.zeros(1, *image_shape, dtype=torch.uint8))
+        return found["first"].shape[1]
+
+
+def pooled(maps: FeatureMaps, layer: str) -> PerceptualFeatures:
+    """Both moments of one layer's mean over positions, by which training stops (001, §3.2)."""
+    if layer not in maps.layers:
+        raise ConfigError(f"These maps have no layer {layer!r}: choose among {list(maps.layers)}.")
+    return PerceptualFeatures(lambda images: {layer: _pooled(maps(images)[layer])}, second=True)
+
+
+def _pooled(found: Tensor) -> Tensor:
+    """Maps (N, C, H, W) and tokens (N, T, C) to (N, C)."""
+    if found.dim() == 4:
+        return found.mean((2, 3))
+    return found.mean(1) if found.dim() == 3 else found
+
+
+def _unit(rows: Tensor) -> Tensor:
+    """Rows of length 1, but zeros stay zeros, with a slope that is finite."""
+    lengths = rows.norm(dim=1, keepdim=True)
+    return rows / torch.where(lengths > 0, lengths, 1.0)

@@ -1,0 +1,115 @@
+"""From noised sums to what synthetic images are to match: post-processing, free to repeat."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from privet.errors import ConfigError
+from privet.hedge import NoisySum
+from privet.release.embedding import COUNTS, Embedding
+from privet.release.parts import Moments
+from privet.release.triangles import packed_dot, packed_size
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianTarget:
+    """A mean and a covariance for each group.
+
+    Args:
+        mean: (groups, D).
+        covariance: (groups, D, D), positive definite, jitter included.
+        jitter: (groups,), which the synthetic side adds as well.
+    """
+
+    mean: Tensor
+    covariance: Tensor
+    jitter: Tensor
+
+    @cached_property
+    def log_determinant(self) -> Tensor:
+        """Of the covariance."""
+        return torch.logdet(self.covariance)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cleaning:
+    """How noised moments become proper Gaussians.
+
+    Args:
+        jitter: γ, times the most negative eigenvalue (002, Algorithm 3).
+        least_jitter: at least this much, in units of squared features.
+        shrinkage: how far each group's covariance moves to the mean of all groups'; none follows
+            the noise (James and Stein): as far as the groups' differences are noise.
+    """
+
+    jitter: float = 2.0
+    least_jitter: float = 1e-4
+    shrinkage: float | None = 0.0
+
+    def __post_init__(self) -> None:
+        if not (self.jitter >= 0 and self.least_jitter > 0 and 0 <= (self.shrinkage or 0) <= 1):
+            raise ConfigError("Jitters must be positive and the shrinkage between 0 and 1.")
+
+    def __call__(self, moments: Moments, noise: Tensor) -> GaussianTarget:
+        """Clipped eigenvalues, and a jitter of the size of what noise made negative.
+
+        Args:
+            moments: as released.
+            noise: the standard deviation of each second moment's noise, by group.
+        """
+        assert moments.second is not None
+        mean = moments.mean.double()
+        covariance = moments.second.double() - mean[:, :, None] * mean[:, None, :]
+        covariance = self._shrunk(covariance, noise.double())
+        values, vectors = torch.linalg.eigh(covariance)
+        jitter = (-self.jitter * values[:, 0]).clamp(min=self.least_jitter)
+        kept = values.clamp(min=0) + jitter[:, None]
+        cleaned = (vectors * kept[:, None, :]) @ vectors.transpose(1, 2)
+        single = [each.to(moments.mean.dtype) for each in (mean, cleaned, jitter)]
+        return GaussianTarget(*single)
+
+    def _shrunk(self, covariance: Tensor, noise: Tensor) -> Tensor:
+        if len(covariance) == 1:
+            return covariance
+        pooled = covariance.mean(0, keepdim=True)
+        if self.shrinkage is not None:
+            return covariance.lerp(pooled, self.shrinkage)
+        gap = covariance - pooled
+        expected = packed_size(covariance.shape[-1]) * noise.square() * (1 - 1 / len(covariance))
+        kept = (1 - expected / packed_dot(gap, gap)).clamp(min=0)
+        return pooled + kept[:, None, None] * gap
+
+
+def class_totals(embedding: Embedding, released: NoisySum) -> Tensor:
+    """Each class's released total weight, at least one deviation of its noise."""
+    if embedding.counts is None:
+        raise ConfigError("This release holds no counts: declare them.")
+    least = released.noise_scale
+    return released[f"{COUNTS}.mean"][:, 0].clamp(min=least) / embedding.count_weight
+
+
+def released_moments(
+    embedding: Embedding, released: NoisySum, declared: Tensor | None = None
+) -> dict[str, Moments]:
+    """Moments by part and group, over released counts or over declared ones."""
+    totals = class_totals(embedding, released) if declared is None else declared
+    return embedding.as_moments(released.blocks, totals)
+
+
+def gaussian_targets(
+    embedding: Embedding, released: NoisySum, cleaning: Cleaning, declared: Tensor | None = None
+) -> dict[str, GaussianTarget]:
+    """Cleaned Gaussians of every part that has second moments."""
+    totals = class_totals(embedding, released) if declared is None else declared
+    moments = released_moments(embedding, released, declared)
+    targets = {}
+    for part in embedding.parts:
+        if part.second_weight:
+            own = totals @ part.groups.to(totals)
+            noise = released.noise_scale / (part.second_weight * own)
+            targets[part.name] = cleaning(moments[part.name], noise)
+    return targets

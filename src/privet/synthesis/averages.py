@@ -1,0 +1,53 @@
+"""Running averages of synthetic moments: a batch has too few images to know its covariances."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torch import Tensor
+
+from privet.release import Moments
+
+
+class RunningMoments:
+    """Exponential averages over batches whose gradient is that of the last batch alone.
+
+    The last batch's share of the average is 1 − decay, and so would be its gradient's: it is
+    divided by that share again (Loo et al. 2024). Early batches weigh equally.
+
+    Args:
+        decay: the share of the average that stays from one batch to the next; 0 keeps none.
+    """
+
+    def __init__(self, decay: float) -> None:
+        self._decay = decay
+        self._batches = 0
+        self._kept: dict[str, tuple[Tensor, Tensor | None]] = {}
+
+    def __call__(self, found: Mapping[str, Moments]) -> dict[str, Moments]:
+        """The averages, after these moments of one batch have joined them."""
+        self._batches += 1
+        share = max(1 - self._decay, 1 / self._batches)
+        averages = {}
+        for name, new in found.items():
+            mean, second = self._kept.get(name, (new.mean.detach(), None))
+            mean = _mixed(mean, new.mean, share)
+            if new.second is not None:
+                second = _mixed(new.second if second is None else second, new.second, share)
+            self._kept[name] = mean, second
+            averages[name] = Moments(
+                _with_gradient(mean, new.mean),
+                None
+                if new.second is None or second is None
+                else _with_gradient(second, new.second),
+            )
+        return averages
+
+
+def _mixed(old: Tensor, new: Tensor, share: float) -> Tensor:
+    return old.detach().lerp(new.detach(), share)
+
+
+def _with_gradient(value: Tensor, source: Tensor) -> Tensor:
+    """One tensor's value, another's gradient."""
+    return value + (source - source.detach())

@@ -1,0 +1,105 @@
+"""A generator trained to match a release, and images from it, as many as one likes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from privet.errors import ConfigError
+from privet.synthesis.keys import keyed
+from privet.synthesis.matching import Matching
+
+OnStep = Callable[[int, float], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeneratorTraining:
+    """How to train a generator.
+
+    Args:
+        iterations: steps of Adam.
+        per_class: images of each class in a step.
+        learning_rate: for the first part of the run.
+        steady: the share of the run before the learning rate falls, along a cosine, to nothing.
+        betas: of Adam.
+        seed: of weights' updates and latent vectors; weights are the caller's.
+    """
+
+    iterations: int = 500
+    per_class: int = 20
+    learning_rate: float = 3e-3
+    steady: float = 0.5
+    betas: tuple[float, float] = (0.5, 0.95)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.iterations < 1 or self.per_class < 1:
+            raise ConfigError("A generator needs at least one iteration and one image per class.")
+        if not (self.learning_rate > 0 and 0 <= self.steady <= 1):
+            raise ConfigError("The learning rate must be above 0, its steady share from 0 to 1.")
+
+    def rate(self, step: int) -> float:
+        """The learning rate of a step."""
+        progress = step / self.iterations
+        if progress < self.steady:
+            return self.learning_rate
+        fallen = (progress - self.steady) / (1 - self.steady)
+        return self.learning_rate * (1 + math.cos(math.pi * fallen)) / 2
+
+
+def train_generator(
+    generator: nn.Module,
+    matching: Matching,
+    config: GeneratorTraining,
+    *,
+    latent: int,
+    num_classes: int,
+    on_step: OnStep | None = None,
+) -> None:
+    """Train in place. Latent vectors depend on the seed and the step alone."""
+    generator.train()
+    adam = torch.optim.Adam(
+        generator.parameters(), lr=config.learning_rate, betas=config.betas, fused=True
+    )
+    device = next(generator.parameters()).device
+    labels = torch.arange(num_classes, device=device).repeat_interleave(config.per_class)
+    for step in range(config.iterations):
+        noise = _latents(len(labels), latent, config.seed, step).to(device)
+        loss = matching(generator(noise, labels), labels)
+        value = float(loss.detach())
+        if not math.isfinite(value):
+            raise ConfigError(f"The distance is {value} in step {step}: lower the learning rate.")
+        for group in adam.param_groups:
+            group["lr"] = config.rate(step)
+        adam.zero_grad()
+        torch.autograd.backward(loss)
+        adam.step()
+        if on_step is not None:
+            on_step(step + 1, value)
+
+
+def sampled(generator: nn.Module, labels: Tensor, *, latent: int, seed: int) -> NDArray[np.uint8]:
+    """Images (N, H, W, C) for labels; the same for the same seed."""
+    generator.eval()
+    found = []
+    with torch.no_grad():
+        for batch, some in enumerate(torch.split(labels, 500)):
+            images = generator(_latents(len(some), latent, seed, batch).to(some.device), some)
+            found.append(to_pixels(images))
+    return np.concatenate(found)
+
+
+def to_pixels(images: Tensor) -> NDArray[np.uint8]:
+    """From (N, C, H, W) in [-1, 1] to what a data set holds."""
+    pixels = ((images.clamp(-1, 1) + 1) * 127.5).round().to(torch.uint8)
+    return np.ascontiguousarray(pixels.movedim(1, -1).cpu().numpy())
+
+
+def _latents(count: int, size: int, seed: int, number: int) -> Tensor:
+    return torch.randn(count, size, generator=keyed(seed, number))

@@ -1,0 +1,99 @@
+"""Distances between a private release and synthetic images: equation 2's argument of argmin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from privet.release import Embedding, GaussianTarget, Moments
+from privet.synthesis.averages import RunningMoments
+from privet.synthesis.gaussians import gaussian_kl
+
+
+class Matching(Protocol):
+    """A loss of synthetic images and their labels."""
+
+    def __call__(self, images: Tensor, labels: Tensor) -> Tensor:
+        """One number, with a gradient to the images."""
+
+
+class GaussianMatching:
+    """Σ KL(target ‖ synthetic) over parts and groups (002, equation 2).
+
+    Args:
+        embedding: what was released.
+        targets: Gaussians by part.
+        clip_norm: synthetic images are weighed as if clipped, like private ones (002, Alg. 4).
+        weights: of the parts' distances, summed over groups; 1 where nothing is said.
+        decay: of the running averages of synthetic moments.
+    """
+
+    def __init__(
+        self,
+        embedding: Embedding,
+        targets: Mapping[str, GaussianTarget],
+        *,
+        clip_norm: float | None,
+        weights: Mapping[str, float] | None = None,
+        decay: float = 0.8,
+    ) -> None:
+        self._embedding, self._targets, self._clip_norm = embedding, targets, clip_norm
+        self._weights = dict.fromkeys(targets, 1.0) | dict(weights or {})
+        self._averages = RunningMoments(decay)
+
+    def __call__(self, images: Tensor, labels: Tensor) -> Tensor:
+        """Of the running averages, with the batch's gradient."""
+        found, _ = self._embedding.moments(images, labels, self._clip_norm)
+        averages = self._averages(found)
+        distances = [
+            self._weights[name] * gaussian_kl(target, averages[name]).sum()
+            for name, target in self._targets.items()
+        ]
+        return torch.stack(distances).sum()
+
+
+class MeanMatching:
+    """MMD², with Adam's moving average of the gap in place of a batch's own (dos Santos 2019).
+
+    Args:
+        embedding: what was released.
+        targets: means by part.
+        shares: of each class in the private data, as released or declared.
+        rate: of the Adam that moves the average.
+    """
+
+    def __init__(
+        self, embedding: Embedding, targets: Mapping[str, Moments], shares: Tensor, rate: float
+    ) -> None:
+        self._embedding, self._targets = embedding, targets
+        self._shares = shares[:, None]
+        self._gaps = {name: torch.zeros_like(each.mean) for name, each in targets.items()}
+        self._adam = torch.optim.Adam(list(self._gaps.values()), lr=rate)
+
+    def __call__(self, images: Tensor, labels: Tensor) -> Tensor:
+        """⟨average gap, gap⟩, which has the gradient of MMD² once the average is right."""
+        found, _ = self._embedding.moments(images, labels)
+        gaps = {
+            name: self._shares * (target.mean - found[name].mean)
+            for name, target in self._targets.items()
+        }
+        for name, average in self._gaps.items():
+            average.grad = average - gaps[name].detach()
+        self._adam.step()
+        return torch.stack([(self._gaps[name] * gap).sum() for name, gap in gaps.items()]).sum()
+
+
+class InTurn:
+    """Several losses, one for each step: encoders, or stages, one after the other (002, Alg. 8)."""
+
+    def __init__(self, losses: Sequence[Matching]) -> None:
+        self._losses, self._step = tuple(losses), 0
+
+    def __call__(self, images: Tensor, labels: Tensor) -> Tensor:
+        """The next one's."""
+        loss = self._losses[self._step % len(self._losses)]
+        self._step += 1
+        return loss(images, labels)

@@ -1,0 +1,77 @@
+"""Images whose pixels are optimised to match a release (002, Algorithms 4 and 8)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from privet.errors import ConfigError
+from privet.synthesis.matching import Matching
+
+View = Callable[[Tensor, float, torch.Generator], Tensor]
+OnStep = Callable[[int, float], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PixelOptimisation:
+    """How a batch is optimised; the defaults are 002's (D.2).
+
+    Args:
+        iterations: steps of Adam.
+        learning_rate: at the start; it falls along a cosine.
+        betas: of Adam.
+        range_penalty: of squared distances to the permitted range.
+        view: of the batch in each step, told how much of the run is done.
+    """
+
+    iterations: int = 1000
+    learning_rate: float = 0.25
+    betas: tuple[float, float] = (0.5, 0.9)
+    range_penalty: float = 1.0
+    view: View | None = None
+
+    def __post_init__(self) -> None:
+        if self.iterations < 1 or not self.learning_rate > 0 or not self.range_penalty >= 0:
+            raise ConfigError("Pixels need iterations, a learning rate and no negative penalty.")
+
+
+def optimised(
+    start: Tensor,
+    labels: Tensor,
+    matching: Matching,
+    config: PixelOptimisation,
+    *,
+    generator: torch.Generator,
+    on_step: OnStep | None = None,
+) -> Tensor:
+    """A batch of images (N, C, H, W) in [-1, 1], from where it starts.
+
+    Args:
+        start: noise, or the images of an earlier stage.
+        labels: a class each.
+        matching: what is minimised.
+        config: how.
+        generator: of the views.
+        on_step: told the number of steps done, and the loss.
+    """
+    pixels = start.clone().requires_grad_()
+    adam = torch.optim.Adam([pixels], lr=config.learning_rate, betas=config.betas)
+    for step in range(config.iterations):
+        progress = step / config.iterations
+        adam.param_groups[0]["lr"] = config.learning_rate * (1 + math.cos(math.pi * progress)) / 2
+        views = pixels if config.view is None else config.view(pixels, progress, generator)
+        outside = (pixels.abs() - 1).clamp(min=0).square().mean()
+        loss = matching(views, labels) + config.range_penalty * outside
+        value = float(loss.detach())
+        if not math.isfinite(value):
+            raise ConfigError(f"The distance is {value} in step {step}: lower the learning rate.")
+        adam.zero_grad()
+        torch.autograd.backward(loss)
+        adam.step()
+        if on_step is not None:
+            on_step(step + 1, value)
+    return pixels.detach().clamp(-1, 1)

@@ -88,6 +88,8 @@ def test_areas_and_places_are_uniform(smallest, progress, least):
     assert stats.kstest(area, stats.uniform(least + 0.05, 0.95 - least).cdf).pvalue < 1e-3
     for place in places:
         assert stats.kstest(place, stats.uniform.cdf).pvalue > 1e-3
+        assert -1e-3 < place.min() < 0.01
+        assert 0.99 < place.max() < 1 + 1e-3
     assert stats.binomtest(int(mirrored.sum()), 4000).pvalue > 1e-3
     assert abs(stats.pearsonr(*places).statistic) < 0.06
 

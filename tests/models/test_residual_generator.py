@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from privet.errors import ConfigError
-from privet.models.residual_generator import ResidualGenerator, UpsampledConv
+from privet.models import ResidualGenerator, UpsampledConv
 
 
 def kernels(network, side):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from privet.errors import ConfigError
 from privet.hedge.clipping import clipped_sum
-from privet.release import Embedding, Moments, Part, each_class, everyone
+from privet.release import Embedding, Moments, Part, each_class, everyone, mean_squares
 from tests.hedge.summands import flat, units
 
 CLASSES, SIZE, LONG = 4, 5, 3
@@ -295,7 +295,7 @@ class TestMoments:
             else:
                 assert found[each.name].second is None
 
-    @EVERY
+    @pytest.mark.parametrize("name", list(PARTS))
     @pytest.mark.parametrize("clip_norm", [1.5, 1e3])
     def test_a_release_without_noise_has_the_moments_of_its_images(self, name, clip_norm):
         of, columns = embedding(name), rows(30)
@@ -350,6 +350,19 @@ class TestFeatures:
         for seed in range(20):
             of = embedding("everything", features=random)
             assert float(flat(clipped_sum([units(rows(1, seed))], of, 0.5)).norm()) <= 0.5
+
+    @pytest.mark.parametrize("source", ["z", "few", "many"])
+    def test_mean_squares_are_those_of_written_out_blocks(self, source):
+        columns = rows(20)
+        z = features(torch.from_numpy(columns["images"]))[source]
+        for found, weights in zip(
+            mean_squares(z),
+            ({"mean_weight": 1.0}, {"mean_weight": 0.0, "second_weight": 1.0}),
+            strict=True,
+        ):
+            of = embedding("means", 0.0, parts=(part("a", source, ALL, **weights),))
+            exact = written_out(of, columns).square().sum(1).mean()
+            assert found == pytest.approx(float(exact))
 
     def test_half_precision_is_raised_before_norms(self):
         half = embedding(

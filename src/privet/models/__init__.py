@@ -1,24 +1,32 @@
 """Networks, as plain nn.Modules: images (N, C, H, W) in, logits or features out."""
 
+from privet.models.code_generator import CodeGenerator
 from privet.models.conv_encoder import ConvEncoder
 from privet.models.conv_net import ConvNet
 from privet.models.efficientnet import efficientnet_lite
 from privet.models.encoder import Encoder
 from privet.models.feature_maps import FeatureMaps, convolutions
+from privet.models.generator import UpsamplingGenerator
 from privet.models.mlp import MLP
+from privet.models.residual_generator import ResidualGenerator
 from privet.models.resnet9 import ResNet9
 from privet.models.standardised import StandardisedConv2d
 from privet.models.transformer import VisionTransformer, tiny_vit, vision_transformer
+from privet.models.upsampled_conv import UpsampledConv
 from privet.models.wide_resnet import WideResNet
 
 __all__ = [
     "MLP",
+    "CodeGenerator",
     "ConvEncoder",
     "ConvNet",
     "Encoder",
     "FeatureMaps",
     "ResNet9",
+    "ResidualGenerator",
     "StandardisedConv2d",
+    "UpsampledConv",
+    "UpsamplingGenerator",
     "VisionTransformer",
     "WideResNet",
     "convolutions",

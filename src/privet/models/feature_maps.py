@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Any, Self
 
 from torch import Tensor, nn
@@ -39,17 +40,15 @@ class FeatureMaps(nn.Module):
         self.channels, self.image_size = channels, image_size
         self.requires_grad_(False)
         self.eval()
-        self._seen: dict[str, Tensor] = {}
         modules = dict(self.network.named_modules())
         for name in self.layers:
             if name not in modules:
                 raise ConfigError(
                     f"The encoder has no layer {name!r}: choose among {_some(modules)}."
                 )
-            modules[name].register_forward_hook(self._note(name))
         for module in modules.values():
             if getattr(module, "inplace", False):
-                module.inplace = False  # would change what was noted
+                module.inplace = False  # would change what is noted
 
     def train(self, mode: bool = True) -> Self:
         """Stay in eval mode, also inside a model that is trained."""
@@ -57,17 +56,31 @@ class FeatureMaps(nn.Module):
 
     def forward(self, images: Tensor) -> dict[str, Tensor]:
         """A map for each layer, in the order in which they were asked for."""
-        self._seen.clear()
-        self.network(fitted(images, channels=self.channels, image_size=self.image_size))
-        return {name: self._seen.pop(name) for name in self.layers}
+        found: dict[str, Tensor] = {}
+        versions: dict[str, int] = {}
+        modules = dict(self.network.named_modules())
+        with ExitStack() as stack:
+            for name in self.layers:
+                handle = modules[name].register_forward_hook(_note(name, found, versions))
+                stack.callback(handle.remove)
+            self.network(fitted(images, channels=self.channels, image_size=self.image_size))
+        for name in self.layers:
+            if name not in found:
+                raise ConfigError(f"Layer {name!r} of the encoder was not used: choose another.")
+            if found[name]._version != versions[name]:
+                raise ConfigError(
+                    f"The output of layer {name!r} is changed in place afterwards: choose another."
+                )
+        return {name: found[name] for name in self.layers}
 
-    def _note(self, name: str) -> Any:
-        def hook(_: nn.Module, __: Any, output: Any) -> None:
-            if not isinstance(output, Tensor):
-                raise ConfigError(f"Layer {name!r} returns no tensor: choose another.")
-            self._seen[name] = output
 
-        return hook
+def _note(name: str, found: dict[str, Tensor], versions: dict[str, int]) -> Any:
+    def hook(_: nn.Module, __: Any, output: Any) -> None:
+        if not isinstance(output, Tensor):
+            raise ConfigError(f"Layer {name!r} returns no tensor: choose another.")
+        found[name], versions[name] = output, output._version
+
+    return hook
 
 
 def convolutions(network: nn.Module) -> list[str]:

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from privet.errors import ConfigError
 from privet.models.layers import check_sizes
+from privet.models.upsampled_conv import UpsampledConv
 
 
 class UpsamplingGenerator(nn.Module):
@@ -31,6 +32,7 @@ class UpsamplingGenerator(nn.Module):
     ) -> None:
         super().__init__()
         check_sizes(num_classes=num_classes, channels=channels, latent=latent)
+        check_sizes(image_size=image_size, **{f"width_{i}": each for i, each in enumerate(widths)})
         if image_size % 4:
             raise ConfigError(f"image_size is {image_size}; give a multiple of 4.")
         self.num_classes, self.latent = num_classes, latent
@@ -38,12 +40,10 @@ class UpsamplingGenerator(nn.Module):
         self.side = image_size // 4
         self.stem = nn.Linear(latent + num_classes, first * self.side**2)
         self.body = nn.Sequential(
-            *_block(first, first),
-            nn.Upsample(scale_factor=2),
-            *_block(first, second),
-            nn.Upsample(scale_factor=2),
-            *_block(second, third),
-            *_block(third, last),
+            *_block(nn.Conv2d(first, first, 3, padding=1), first),
+            *_block(UpsampledConv(first, second), second),
+            *_block(UpsampledConv(second, third), third),
+            *_block(nn.Conv2d(third, last, 3, padding=1), last),
             nn.Conv2d(last, channels, 3, padding=1),
             nn.Tanh(),
         )
@@ -52,9 +52,9 @@ class UpsamplingGenerator(nn.Module):
         """An image for each latent vector and label."""
         one_hot = nn.functional.one_hot(labels, self.num_classes).to(latent)
         x = self.stem(torch.cat([latent, one_hot], 1))
-        images: Tensor = self.body(x.unflatten(1, (-1, self.side, self.side)))
+        images: Tensor = self.body(x.unflatten(1, (self.side, self.side, -1)).permute(0, 3, 1, 2))
         return images
 
 
-def _block(inputs: int, outputs: int) -> list[nn.Module]:
-    return [nn.Conv2d(inputs, outputs, 3, padding=1), nn.BatchNorm2d(outputs), nn.SiLU()]
+def _block(conv: nn.Module, outputs: int) -> list[nn.Module]:
+    return [conv, nn.BatchNorm2d(outputs), nn.SiLU()]

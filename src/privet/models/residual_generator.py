@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from privet.errors import ConfigError
 from privet.models.layers import check_sizes
+from privet.models.upsampled_conv import UpsampledConv
 
 
 class ResidualGenerator(nn.Module):
@@ -58,25 +59,6 @@ class ResidualGenerator(nn.Module):
         x = self.stem(torch.cat([latent, one_hot], 1))
         images: Tensor = self.body(x.unflatten(1, (4, 4, -1)).permute(0, 3, 1, 2))
         return images
-
-
-class UpsampledConv(nn.Module):
-    """A 3×3 convolution of an image enlarged twice, each pixel to a square of four.
-
-    Neighbours are equal in the enlarged image, so that four of nine products suffice: a transposed
-    convolution, whose kernel is the sum of the given one at the four places in a square.
-    """
-
-    def __init__(self, inputs: int, outputs: int) -> None:
-        super().__init__()
-        self.conv = nn.Conv2d(inputs, outputs, 3, padding=1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Maps of twice the side."""
-        kernel = F.pad(self.conv.weight.flip(2, 3).transpose(0, 1), (1, 1, 1, 1))
-        kernel = kernel[:, :, 1:] + kernel[:, :, :-1]
-        kernel = kernel[..., 1:] + kernel[..., :-1]
-        return F.conv_transpose2d(x, kernel, self.conv.bias, stride=2, padding=1)
 
 
 class _Block(nn.Module):

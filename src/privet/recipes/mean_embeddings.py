@@ -15,8 +15,7 @@ import torch
 from torch import nn
 
 from privet.hedge import GaussianSum, Hedge, NoisySum
-from privet.models import FeatureMaps, convolutions
-from privet.models.generator import UpsamplingGenerator
+from privet.models import FeatureMaps, UpsamplingGenerator, convolutions
 from privet.privacy import certify
 from privet.recipes.releases import (
     Images,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from privet.augment.curriculum import CropCurriculum
+from privet.augment import CropCurriculum
 from privet.errors import ConfigError
 from privet.hedge import Hedge
 from privet.models import FeatureMaps

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from privet.hedge import Hedge
-from privet.models.generator import UpsamplingGenerator
+from privet.models import UpsamplingGenerator
 from privet.privacy import certify
 from privet.recipes.releases import (
     Images,

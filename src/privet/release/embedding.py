@@ -123,6 +123,8 @@ class Embedding:
             clip_norm: weigh every image as if it was clipped, as private ones are.
         """
         batch = self.batch(images, labels)
+        if not batch.declared.all():
+            raise ConfigError(f"Labels must lie between 0 and {self.num_classes - 1}.")
         weights = torch.ones(len(labels), device=labels.device)
         if clip_norm is not None:
             weights = (clip_norm / batch.norms().clamp(min=clip_norm)).to(weights.dtype)
@@ -132,7 +134,8 @@ class Embedding:
             totals = (per_class @ part.groups.to(per_class))[:, None]
             own = sums[part.name]
             second = None if own.second is None else own.second / totals[..., None]
-            found[part.name] = Moments(own.mean / totals, second)
+            mean = own.mean / totals if part.mean_weight else torch.zeros_like(own.mean)
+            found[part.name] = Moments(mean, second)
         return found, per_class
 
     def as_moments(self, blocks: Mapping[str, Tensor], per_class: Tensor) -> dict[str, Moments]:
@@ -179,11 +182,12 @@ class _Batch:
             rows, kind_of_class = part.kinds
             kinds = kind_of_class.to(self.labels.device)[self.labels]
             z = self.features[part.source]
+            z = z.to(torch.promote_types(z.dtype, weights.dtype))  # the hedge's are double
             second = None
             if "second" in part.weights:
                 by_kind = _second_by_kind(z, kinds, len(rows), weights.to(z.dtype))
                 second = torch.einsum("kg,kij->gij", rows.to(by_kind), by_kind)
-            mean = _mean_by_kind(z, kinds, len(rows), weights)
+            mean = _mean_by_kind(z, kinds, len(rows), weights.to(z.dtype))
             found[part.name] = Moments(rows.to(mean).T @ mean, second)
         return found
 
@@ -245,10 +249,10 @@ def _second_dot(z: Tensor, joint: Tensor, kinds: Tensor) -> Tensor:
 
 
 def _mean_by_kind(z: Tensor, kinds: Tensor, num_kinds: int, weights: Tensor) -> Tensor:
-    """Σ weight · f by kind, in the precision of the weights."""
-    onto = torch.zeros(num_kinds, len(z), dtype=weights.dtype, device=z.device)
+    """Σ weight · f by kind."""
+    onto = torch.zeros(num_kinds, len(z), dtype=z.dtype, device=z.device)
     onto = onto.index_put((kinds, torch.arange(len(z), device=z.device)), weights)
-    return onto @ _mean(z).to(weights.dtype)
+    return onto @ _mean(z)
 
 
 def _second_by_kind(z: Tensor, kinds: Tensor, num_kinds: int, weights: Tensor) -> Tensor:

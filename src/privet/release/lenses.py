@@ -82,8 +82,8 @@ class Lens:
 
     def taken(self, found: Tensor) -> Tensor:
         """(N, C, H, W) to (N, C · grid²) or (N, positions, C)."""
-        if found.dim() == 2:
-            return found
+        if found.dim() < 4:  # vectors, and tokens (N, positions, C)
+            return found if found.dim() == 2 or not self.grid else found.flatten(1)
         if not self.grid:
             return found.flatten(2).transpose(1, 2)
         if max(found.shape[2:]) > self.grid:

@@ -57,6 +57,8 @@ class Part:
             raise ConfigError(f"The groups of part {self.name!r} must be a matrix of 0 and 1.")
         if self.mean_weight < 0 or self.second_weight < 0 or not self.weights:
             raise ConfigError(f"Part {self.name!r} needs weights from 0, one of them above it.")
+        if self.second_weight and self.centre is not None and self.centre.second is None:
+            raise ConfigError(f"The centre of part {self.name!r} needs second moments too.")
 
     @property
     def weights(self) -> dict[str, float]:

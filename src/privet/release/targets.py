@@ -14,6 +14,8 @@ from privet.release.embedding import COUNTS, Embedding
 from privet.release.parts import Moments
 from privet.release.triangles import packed_dot, packed_size
 
+_NO_NOISE = 1e-30
+
 
 @dataclass(frozen=True, eq=False)
 class GaussianTarget:
@@ -75,12 +77,16 @@ class Cleaning:
     def _shrunk(self, covariance: Tensor, noise: Tensor) -> Tensor:
         if len(covariance) == 1:
             return covariance
-        pooled = covariance.mean(0, keepdim=True)
+        variance = noise.square() + _NO_NOISE
+        shares = variance.min() / variance  # a tiny class is nearly all noise
+        shares = shares / shares.sum()
+        pooled = (shares[:, None, None] * covariance).sum(0, keepdim=True)
         if self.shrinkage is not None:
             return covariance.lerp(pooled, self.shrinkage)
         gap = covariance - pooled
-        expected = packed_size(covariance.shape[-1]) * noise.square() * (1 - 1 / len(covariance))
-        kept = (1 - expected / packed_dot(gap, gap)).clamp(min=0)
+        of_gap = variance * (1 - 2 * shares) + (shares.square() * variance).sum()
+        expected = packed_size(covariance.shape[-1]) * of_gap
+        kept = (1 - expected / packed_dot(gap, gap).clamp(min=_NO_NOISE)).clamp(min=0)
         return pooled + kept[:, None, None] * gap
 
 

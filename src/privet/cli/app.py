@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from privet import __version__
-from privet.cli import account, data, demo, evaluate, ledger, train
+from privet.cli import account, data, demo, evaluate, ledger, synthesize, train
 from privet.cli.panels import PanelCommand
 
 app = typer.Typer(
@@ -18,6 +18,7 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.command("train", cls=PanelCommand)(train.train)
+app.command("synthesize", cls=PanelCommand)(synthesize.synthesize)
 app.command("evaluate")(evaluate.evaluate)
 app.command("account")(account.account)
 app.add_typer(ledger.app, name="ledger")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -57,6 +58,22 @@ class Watch:
             speed=f"{speed} expected images" if speed else "",
         )
 
+    def progress(self, name: str) -> Callable[[int, int], None]:
+        """A bar for one part of a run: done, speed and time left."""
+        task: TaskID | None = None
+
+        def tell(done: int, total: int) -> None:
+            nonlocal task
+            if not self._wanted:
+                return
+            if self._bar is None:
+                self._bar = _parts_bar()
+            if task is None:
+                task = self._bar.add_task(name, total=total)
+            self._bar.update(task, completed=done)
+
+        return tell
+
     def stopping(self) -> None:
         """Past every buffer: a signal may come in the middle of a print."""
         os.write(2, b"\nStopping after this step; press Ctrl-C again to stop at once.\n")
@@ -66,6 +83,37 @@ def two_digits(value: float) -> str:
     """As many as a mean over noisy times deserves."""
     rounded = float(f"{value:.1e}")
     return f"{rounded:,.0f}" if rounded >= 10 else f"{rounded:g}"
+
+
+def _parts_bar() -> Progress:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        ProgressColumn,
+        Task,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+    from rich.text import Text
+
+    class Speed(ProgressColumn):
+        """Steps or images per second."""
+
+        def render(self, task: Task) -> Text:
+            return Text("" if not task.speed else f"{two_digits(task.speed)}/s")
+
+    bar = Progress(
+        TextColumn("{task.description}"),
+        MofNCompleteColumn(),
+        BarColumn(),
+        Speed(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+    )
+    bar.start()
+    return bar
 
 
 def _new_bar(news: News) -> tuple[Progress, TaskID]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import nn
 
-from privet.hedge import GaussianSum, Hedge, NoisySum
+from privet.hedge import Hedge, NoisySum
 from privet.models import FeatureMaps, UpsamplingGenerator, convolutions
 from privet.privacy import certify
 from privet.recipes.releases import (
@@ -23,6 +23,7 @@ from privet.recipes.releases import (
     Memory,
     NoMemory,
     OnStep,
+    Release,
     Synthetic,
     Tensors,
     balanced,
@@ -99,12 +100,9 @@ def dp_merf(
 ) -> Synthetic:
     """Match mean embeddings of a Gaussian kernel; nothing public is needed."""
     s = settings or DpMerf()
-    generator = torch.Generator().manual_seed(s.seed)
-    features = FourierFeatures.random(image_shape, s.size, s.length_scale, generator)
-    embedding = _embedding(features, {"fourier": s.size}, num_classes, s.count_share)
-    [mechanism] = planned(hedge, [_clip_norm(1, s.count_share)])
+    [release] = dp_merf_releases(s, image_shape, num_classes)
     run = _Run(hedge, s, image_shape, num_classes, memory or NoMemory(), on_step)
-    return run.synthetic(embedding, mechanism, None, public=())
+    return run.synthetic([release], public=())
 
 
 def dp_mepf(
@@ -129,22 +127,35 @@ def dp_mepf(
         on_step: told of the generator's training.
     """
     s = settings or DpMepf()
+    releases = dp_mepf_releases(s, encoder, image_shape, num_classes)
+    run = _Run(hedge, s, image_shape, num_classes, memory or NoMemory(), on_step)
+    return run.synthetic(releases, public=("the encoder",))
+
+
+def dp_merf_releases(
+    s: DpMerf, image_shape: tuple[int, int, int], num_classes: int
+) -> list[Release]:
+    """Fourier features and counts of each class."""
+    generator = torch.Generator().manual_seed(s.seed)
+    features = FourierFeatures.random(image_shape, s.size, s.length_scale, generator)
+    return [_release(features, {"fourier": s.size}, num_classes, s.count_share)]
+
+
+def dp_mepf_releases(
+    s: DpMepf, encoder: nn.Module, image_shape: tuple[int, int, int], num_classes: int
+) -> list[Release]:
+    """Features to match and, for stopping, noisier ones of the last layer."""
     maps = FeatureMaps(encoder, convolutions(encoder))
     features = PerceptualFeatures(maps, second=s.second)
     kinds = ("first", "second") if s.second else ("first",)
-    size = features.size(image_shape)
-    embedding = _embedding(features, dict.fromkeys(kinds, size), num_classes, s.count_share)
-    clip_norms, ratios, stop = [_clip_norm(len(kinds), s.count_share)], [1.0], None
+    sizes = dict.fromkeys(kinds, features.size(image_shape))
+    found = [_release(features, sizes, num_classes, s.count_share)]
     if s.stopping:
         last = pooled(maps, maps.layers[-1])
-        width = last.size(image_shape)
-        stop = _embedding(last, {"first": width, "second": width}, num_classes, s.count_share)
-        clip_norms.append(_clip_norm(2, s.count_share))
-        ratios.append(s.stopping_noise)
-    mechanism, *others = planned(hedge, clip_norms, ratios)
-    run = _Run(hedge, s, image_shape, num_classes, memory or NoMemory(), on_step)
-    stopping = None if stop is None else (stop, others[0])
-    return run.synthetic(embedding, mechanism, stopping, public=("the encoder",))
+        sizes = dict.fromkeys(("first", "second"), last.size(image_shape))
+        stop = _release(last, sizes, num_classes, s.count_share)
+        found.append(replace(stop, noise_ratio=s.stopping_noise))
+    return found
 
 
 class _Run:
@@ -171,21 +182,19 @@ class _Run:
                 widths=settings.widths,
             ).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
-    def synthetic(
-        self,
-        embedding: Embedding,
-        mechanism: GaussianSum,
-        stopping: tuple[Embedding, GaussianSum] | None,
-        public: tuple[str, ...],
-    ) -> Synthetic:
+    def synthetic(self, releases: list[Release], public: tuple[str, ...]) -> Synthetic:
         """Release, train, and be ready to sample."""
-        noisy = released(self.hedge, embedding, mechanism, self.memory, "release")
-        stop = None
-        if stopping is not None:
-            last = released(self.hedge, *stopping, self.memory, "stopping")
-            stop = _Stopping(stopping[0], last)
+        mechanisms = planned(self.hedge, releases)
+        noisy = [
+            released(self.hedge, each.embedding, mechanism, self.memory, name)
+            for name, each, mechanism in zip(
+                ("release", "stopping"), releases, mechanisms, strict=False
+            )
+        ]
+        stop = _Stopping(releases[1].embedding, noisy[1]) if len(noisy) > 1 else None
+        embedding, first = releases[0].embedding, noisy[0]
         self.generator.load_state_dict(
-            self.memory.once("generator", lambda: self._trained(embedding, noisy, stop))
+            self.memory.once("generator", lambda: self._trained(embedding, first, stop))
         )
         return Synthetic(
             batch=self._batch,
@@ -247,24 +256,23 @@ class _Stopping:
         generator.train()
 
 
-def _embedding(
+def _release(
     features: FourierFeatures | PerceptualFeatures,
     sizes: Mapping[str, int],
     num_classes: int,
     count_share: float,
-) -> Embedding:
-    """Unit vectors, each in the block of its class, and counts."""
-    groups = each_class(num_classes)
-    return Embedding(
+) -> Release:
+    """Unit vectors, each in the block of its class, and counts.
+
+    The clip norm is what such a vector has anyway: nothing is clipped but what rounding adds.
+    """
+    groups, length = each_class(num_classes), math.sqrt(len(sizes))
+    embedding = Embedding(
         features=features,
         parts=tuple(
             Part(name=name, source=name, size=size, groups=groups) for name, size in sizes.items()
         ),
         num_classes=num_classes,
-        count_weight=count_share * math.sqrt(len(sizes)),
+        count_weight=count_share * length,
     )
-
-
-def _clip_norm(unit_vectors: int, count_share: float) -> float:
-    """Of what has this norm anyway: nothing is clipped but what rounding adds."""
-    return math.sqrt(unit_vectors * (1 + count_share**2)) * (1 + 1e-4)
+    return Release(embedding, length * math.sqrt(1 + count_share**2) * (1 + 1e-4))

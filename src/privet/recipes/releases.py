@@ -20,7 +20,7 @@ from privet.privacy import (
     Certificate,
     GaussianRelease,
     Plan,
-    Reservation,
+    Relation,
     noise_multiplier,
 )
 from privet.release import Embedding
@@ -75,19 +75,37 @@ class Synthetic:
         return np.concatenate(images), np.concatenate(labels)
 
 
-def planned(
-    hedge: Hedge, clip_norms: Sequence[float], noise_ratios: Sequence[float] | None = None
-) -> list[GaussianSum]:
-    """One mechanism for each release, together at the cost of the reservation; the plan is fixed.
+@dataclass(frozen=True, eq=False)
+class Release:
+    """What will leave the hedge.
 
     Args:
-        hedge: whose reservation pays.
-        clip_norms: of the releases.
-        noise_ratios: their noise multipliers against each other; equal if not given.
+        embedding: of every image.
+        clip_norm: the longest vector.
+        noise_ratio: its noise multiplier against that of other releases.
     """
+
+    embedding: Embedding
+    clip_norm: float
+    noise_ratio: float = 1.0
+
+
+def planned(hedge: Hedge, releases: Sequence[Release]) -> list[GaussianSum]:
+    """One mechanism for each, together at the cost of the reservation; the plan is fixed."""
+    return planned_sums(
+        hedge, [each.clip_norm for each in releases], [each.noise_ratio for each in releases]
+    )
+
+
+def planned_sums(
+    hedge: Hedge, clip_norms: Sequence[float], noise_ratios: Sequence[float] | None = None
+) -> list[GaussianSum]:
+    """Likewise, for releases whose embeddings are not known yet."""
     reservation = hedge.reservation
     ratios = tuple(noise_ratios or (1.0,) * len(clip_norms))
-    multiplier = release_noise(reservation, ratios)
+    ledger = reservation.ledger
+    budget = Budget(epsilon=reservation.record.epsilon, delta=ledger.budget.delta)
+    multiplier = release_noise(budget, ledger.relation, ratios)
     found = [
         GaussianSum(clip_norm=clip_norm, noise_multiplier=multiplier * ratio)
         for clip_norm, ratio in zip(clip_norms, ratios, strict=True)
@@ -100,13 +118,12 @@ def planned(
     return found
 
 
-def release_noise(reservation: Reservation, ratios: Sequence[float] = (1.0,)) -> float:
-    """The noise multiplier that a reservation pays for, before ratios."""
-    ledger = reservation.ledger
+def release_noise(budget: Budget, relation: Relation, ratios: Sequence[float]) -> float:
+    """The noise multiplier that a budget allows, before ratios."""
     return noise_multiplier(
         lambda sigma: Plan.of(*(GaussianRelease(noise_multiplier=sigma * each) for each in ratios)),
-        Budget(epsilon=reservation.record.epsilon, delta=ledger.budget.delta),
-        ledger.relation,
+        budget,
+        relation,
         PLD(),
     )
 

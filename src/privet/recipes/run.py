@@ -20,19 +20,19 @@ from privet.learn import Engine, EnginePlan, Progress
 from privet.learn import checkpoint as checkpoints
 from privet.learn.gradients import at_weights, trainable
 from privet.measure import Accuracy
-from privet.privacy import Ledger, Reservation
+from privet.privacy import Reservation
 from privet.recipes.private_training import Launch, expected_rows, fly, prepare
-from privet.recipes.run_config import Asked, RunConfig, first_difference
+from privet.recipes.run_config import Asked, RunConfig, require_same
 from privet.recipes.run_diagnostics import Diagnostics
 from privet.recipes.run_folder import (
     CHECKPOINT,
     CONFIG,
     LEDGER,
     RESULT,
-    SCHEMA,
     STATE,
     RunFolder,
 )
+from privet.recipes.run_ledger import find_or_reserve, open_ledger
 from privet.recipes.run_log import Costs, Listener, Recorder, forget_lines_after, stoppable
 from privet.recipes.run_result import RunResult, finished, write_results
 from privet.recipes.run_stage import Stage, staged
@@ -105,7 +105,7 @@ def _resume(asked: Asked, session: Session, folder: RunFolder, listener: Listene
         stage = staged(
             asked.over(stored["asked"]), noise_seed=session.noise_seed, device=session.device
         )
-        _require_same(config, stage.config)
+        require_same(config, stage.config)
         if folder.has(RESULT):
             listener.note("The run is done already.")
             return finished(folder)
@@ -163,8 +163,12 @@ def _run(
 ) -> RunResult:
     """All that touches the ledger and private rows; Ctrl-C leaves it to be resumed."""
     try:
-        with closing(_ledger(stage, state, folder)) as ledger:
-            reservation = _reserved(ledger, stage, state)
+        with closing(open_ledger(stage.config, state, folder)) as ledger:
+            reservation = find_or_reserve(
+                ledger,
+                state,
+                lambda: ledger.reserve(plan=stage.plan(state.mechanism), label=state.label),
+            )
             state = replace(state, reservation=reservation.id)
             folder.write(STATE, state.to_json())
             listener.note(f"Plan: {reservation.plan}; {stage.guarantee(reservation.plan)}.")
@@ -240,24 +244,11 @@ def _recorder(
     )
 
 
-def _require_same(run: RunConfig, now: RunConfig) -> None:
-    if run.seeded != now.seeded:
-        raise ConfigError(
-            "A run with seeded noise needs the same --noise-seed again, and no other run may have "
-            "one."
-        )
-    difference = first_difference(run.to_json(), now.to_json())
-    if difference is not None:
-        raise ConfigError(
-            f"The setting {difference}: resume with the same settings, or start another run."
-        )
-
-
 def _write_config(folder: RunFolder, stage: Stage, engine: EnginePlan) -> None:
     folder.write(
         CONFIG,
         {
-            "schema": SCHEMA,
+            "schema": folder.schema,
             "privet_version": __version__,
             "asked": stage.asked.placed().given,
             "config": stage.config.to_json(),
@@ -277,27 +268,6 @@ def _engine(body: dict[str, Any]) -> EnginePlan:
         seconds_per_unit=body["seconds_per_unit"],
         reason=body["reason"],
     )
-
-
-def _ledger(stage: Stage, state: RunState, folder: RunFolder) -> Ledger:
-    """The owner's, or the run's own, which is made for exactly what the run may spend."""
-    path = folder / state.ledger
-    if stage.config.ledger is None and state.reservation is None and not path.exists():
-        budget = stage.config.budget
-        return Ledger.create(
-            path, epsilon=budget.epsilon, delta=budget.delta, relation=stage.config.relation
-        )
-    return Ledger.open(path)
-
-
-def _reserved(ledger: Ledger, stage: Stage, state: RunState) -> Reservation:
-    """The run's reservation, by its id or, if that was not written down in time, by its label."""
-    if state.reservation is not None:
-        return ledger.resume(state.reservation)
-    for record in ledger.records():
-        if record.label == state.label:
-            return ledger.resume(record.id)
-    return ledger.reserve(plan=stage.plan(state.mechanism), label=state.label)
 
 
 def _divisor(hedge: Hedge, stage: Stage, reservation: Reservation) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from privet.errors import ConfigError, DataError
 from privet.privacy import Budget, Relation
@@ -16,8 +16,8 @@ from privet.recipes.slots import FORMS
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
-    """The command line, in which nearly everything may be left out."""
+class Words:
+    """What all commands that start a run may be asked for."""
 
     data: str | None = None
     method: str | None = None
@@ -27,39 +27,17 @@ class Asked:
     test: str | None = None
     resize: str | None = None
     channels: str | None = None
-    model: str | None = None
-    preset: str | None = None
     declared_size: float | None = None
-    batch_size: float | None = None
-    sample_rate: float | None = None
-    epochs: float | None = None
-    learning_rate: float | None = None
-    clip_norm: float | None = None
-    schedule: str | None = None
-    ema_decay: float | None = None
-    keep_last: int | None = None
-    public_batch: int | None = None
-    scenario: str | None = None
-    warm_up: str | None = None
-    warm_up_epochs: int | None = None
-    extended: float | None = None
-    views: str | None = None
-    perturb: str | None = None
-    scale: str | None = None
-    origin: str | None = None
-    update: str | None = None
     ledger: str | None = None
     relation: str | None = None
-    engine: str | None = None
-    diagnostics: bool | None = None
     seed: int | None = None
 
     @classmethod
-    def of(cls, words: Mapping[str, Any]) -> Asked:
+    def of(cls, words: Mapping[str, Any]) -> Self:
         """Those of many words that belong here."""
         return cls(**{each.name: words.get(each.name) for each in fields(cls)})
 
-    def placed(self) -> Asked:
+    def placed(self) -> Self:
         """With files and folders that are found from anywhere, to be saved."""
         choice = self.data_choice
         return replace(
@@ -68,12 +46,11 @@ class Asked:
             public=choice.public,
             test=choice.test,
             ledger=None if self.ledger is None else absolute(self.ledger),
-            model=None if self.model is None else _placed_model(self.model),
         )
 
-    def over(self, earlier: Mapping[str, Any]) -> Asked:
+    def over(self, earlier: Mapping[str, Any]) -> Self:
         """What was asked for before, where nothing is asked for now."""
-        return Asked(**{**earlier, **self.given})
+        return type(self)(**{**earlier, **self.given})
 
     @property
     def given(self) -> dict[str, Any]:
@@ -100,6 +77,39 @@ class Asked:
             channels=self.channels,
             seed=self.seed or 0,
         ).placed()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked(Words):
+    """The command line of `privet train`, in which nearly everything may be left out."""
+
+    model: str | None = None
+    preset: str | None = None
+    batch_size: float | None = None
+    sample_rate: float | None = None
+    epochs: float | None = None
+    learning_rate: float | None = None
+    clip_norm: float | None = None
+    schedule: str | None = None
+    ema_decay: float | None = None
+    keep_last: int | None = None
+    public_batch: int | None = None
+    scenario: str | None = None
+    warm_up: str | None = None
+    warm_up_epochs: int | None = None
+    extended: float | None = None
+    views: str | None = None
+    perturb: str | None = None
+    scale: str | None = None
+    origin: str | None = None
+    update: str | None = None
+    engine: str | None = None
+    diagnostics: bool | None = None
+
+    def placed(self) -> Self:
+        """The model's folder too."""
+        model = None if self.model is None else _placed_model(self.model)
+        return replace(super().placed(), model=model)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,6 +179,31 @@ def _placed_model(text: str) -> str:
 def absolute(path: str) -> str:
     """A path that is found from any folder."""
     return str(Path(path).expanduser().resolve())
+
+
+class Saved(Protocol):
+    """A configuration as a run remembers it."""
+
+    @property
+    def seeded(self) -> bool:
+        """Whether noise comes from a seed."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+
+
+def require_same(run: Saved, now: Saved) -> None:
+    """Refuse to go on with a run under other settings."""
+    if run.seeded != now.seeded:
+        raise ConfigError(
+            "A run with seeded noise needs the same --noise-seed again, and no other run may have "
+            "one."
+        )
+    difference = first_difference(run.to_json(), now.to_json())
+    if difference is not None:
+        raise ConfigError(
+            f"The setting {difference}: resume with the same settings, or start another run."
+        )
 
 
 def first_difference(run: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:

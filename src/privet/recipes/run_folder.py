@@ -18,8 +18,6 @@ from typing import Any
 from privet.data.guard import shown
 from privet.errors import ConfigError, DataError
 
-SCHEMA = "privet.train/1"
-
 CONFIG = "config.json"
 STATE = "run.json"
 CHECKPOINT = "checkpoint.safetensors"
@@ -31,9 +29,12 @@ ENSEMBLE = "ensemble.safetensors"
 RESULT = "result.json"
 LEDGER = "ledger.db"
 REPORT = "report.html"
+SAMPLES = "samples.png"
+STEPS = "steps"
+SYNTHETIC = "synthetic"
 # But for config.json, which marks the folder as a run's and is only ever replaced.
 _FILES = (
-    *(RESULT, MODEL, ENSEMBLE, CERTIFICATE, METRICS, DIAGNOSTICS, REPORT),
+    *(RESULT, MODEL, ENSEMBLE, CERTIFICATE, METRICS, DIAGNOSTICS, REPORT, SAMPLES),
     *(CHECKPOINT, STATE),
 )
 _PART = ".part"
@@ -42,8 +43,10 @@ _PART = ".part"
 class RunFolder:
     """One run's place on disk."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, command: str = "train") -> None:
         self.path = path.expanduser()
+        self.command = command
+        self.schema = f"privet.{command}/1"
 
     def __truediv__(self, name: str) -> Path:
         return self.path / name
@@ -54,7 +57,7 @@ class RunFolder:
     @property
     def command_to_resume(self) -> str:
         """What someone types to go on."""
-        return f"privet train --out {shlex.quote(str(self))} --resume"
+        return f"privet {self.command} --out {shlex.quote(str(self))} --resume"
 
     def has(self, name: str) -> bool:
         """Whether a file is there."""
@@ -64,7 +67,7 @@ class RunFolder:
     def holds_run(self) -> bool:
         """Whether a run was begun here."""
         try:
-            return self.has(CONFIG) and self.read(CONFIG).get("schema") == SCHEMA
+            return self.has(CONFIG) and self.read(CONFIG).get("schema") == self.schema
         except (DataError, AttributeError):
             return False
 
@@ -125,7 +128,7 @@ class RunFolder:
 
         What an earlier run spent on the same data does not become unspent.
         """
-        for name in _FILES:
+        for name in (*_FILES, *self._listed(STEPS, "*.safetensors"), *self._listed(SYNTHETIC)):
             (self.path / name).unlink(missing_ok=True)
             (self.path / (name + _PART)).unlink(missing_ok=True)
         if not self.has(LEDGER):
@@ -138,6 +141,9 @@ class RunFolder:
             if old.exists():
                 old.rename(self.path / f"ledger.{number}.db{suffix}")
         return self.path / f"ledger.{number}.db"
+
+    def _listed(self, folder: str, pattern: str = "part-*.parquet") -> list[str]:
+        return [str(each.relative_to(self.path)) for each in (self.path / folder).glob(pattern)]
 
     def discard(self, name: str) -> None:
         """Remove a file of ours that is no longer needed."""
@@ -162,6 +168,7 @@ class RunFolder:
     def write_with(self, name: str, write: Callable[[Path], object]) -> None:
         """A file that something else writes, put in its place when it is durable."""
         draft = self.path / (name + _PART)
+        draft.parent.mkdir(exist_ok=True)
         write(draft)
         with draft.open("rb") as written:
             os.fsync(written.fileno())

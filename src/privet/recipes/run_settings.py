@@ -14,7 +14,7 @@ from privet.public import WarmUp
 from privet.recipes.models import Model
 from privet.recipes.presets import METHODS, PRESETS, SCHEDULES, Preset, augmentation, named
 from privet.recipes.private_training import TrainingConfig, num_joined
-from privet.recipes.run_config import Asked, RunConfig, absolute, read_model
+from privet.recipes.run_config import Asked, RunConfig, Words, absolute, read_model
 from privet.recipes.sets import Sets
 from privet.recipes.slots import SLOT_NAMES, read_slot
 
@@ -46,9 +46,9 @@ def resolved(asked: Asked, sets: Sets, *, seeded: bool) -> RunConfig:
         class_names=sets.private.class_names or (),
         model=model,
         budget=budget,
-        relation=_relation(asked),
+        relation=relation_of(asked),
         ledger=None if asked.ledger is None else absolute(asked.ledger),
-        declared_size=_two_digits(asked.declared_size),
+        declared_size=two_digits(asked.declared_size),
         training=training,
         diagnostics=bool(asked.diagnostics),
         seeded=seeded,
@@ -77,7 +77,7 @@ def _method_name(asked: Asked) -> str:
     return named(METHODS, asked.method, "--method")
 
 
-def _relation(asked: Asked) -> Relation:
+def relation_of(asked: Words) -> Relation:
     """What was asked for, or add-or-remove; an owner's ledger has its own terms."""
     known = {each.value: each for each in Relation}
     wanted = None if asked.relation is None else named(known, asked.relation, "--relation")
@@ -153,7 +153,7 @@ def _rate(asked: Asked, preset: Preset, sets: Sets) -> float:
         rate = _or(asked.sample_rate, preset.sampling_rate)
         assert rate is not None
         return rate
-    size = _two_digits(asked.declared_size)
+    size = two_digits(asked.declared_size)
     if size is None:
         raise ConfigError(
             f"A batch of {batch_size:g} needs the number of private images, which is private: "
@@ -192,7 +192,7 @@ def _engine(asked: Asked) -> EngineName | None:
     return EngineName(named({each.value: each for each in EngineName}, asked.engine, "--engine"))
 
 
-def _two_digits(size: float | None) -> float | None:
+def two_digits(size: float | None) -> float | None:
     """As the hedge keeps it: more digits would say more than an owner declares."""
     if size is None:
         return None

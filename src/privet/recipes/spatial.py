@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from privet.errors import ConfigError
-from privet.models import FeatureMaps
+from privet.models import ConvEncoder, FeatureMaps, convolutions
 from privet.release import (
     Embedding,
     Lens,
@@ -60,6 +60,18 @@ class SpatialPart:
         """Of its blocks."""
         kind = "class" if self.per_class else "all"
         return f"{self.layer}@{self.grid}-{self.size}-{kind}".replace(".", "_")
+
+
+def landmarks(encoder: nn.Module) -> tuple[str, str, str]:
+    """An early, a middle and the last layer of an encoder."""
+    if isinstance(encoder, ConvEncoder):
+        names = [f"layers.{number}" for number in range(len(encoder.layers))]
+    else:
+        names = convolutions(encoder)
+    if not names:
+        raise ConfigError("The encoder has no convolution larger than 1×1: give another.")
+    last = len(names) - 1
+    return names[(last + 1) // 4], names[last // 2], names[last]
 
 
 def spatial_embedding(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from privet.augment import CropCurriculum
 from privet.errors import ConfigError
 from privet.hedge import Hedge
-from privet.models import FeatureMaps
+from privet.models import FeatureMaps, convolutions
 from privet.privacy import certify
 from privet.recipes.releases import (
     Images,
@@ -28,7 +28,7 @@ from privet.recipes.releases import (
     Synthetic,
     Tensors,
     balanced,
-    planned,
+    planned_sums,
     released,
     told,
 )
@@ -57,52 +57,62 @@ class Sps:
     """Everything that is decided before a private row is read.
 
     Args:
-        layers: whose global moments are matched; all of these.
-        class_layers: whose moments by class are matched too (L_C).
+        layers: of the encoder, whose global moments are matched; every 3×3 convolution if none.
+        class_layers: how many of the last ones are matched by class too (L_C).
         global_size: D_G.
         class_size: D_C.
         clip_ratios: K_clip of each stage; their number is M.
         rescale: scale class parts by √S (3.2.4).
         pseudo_count: P; 0 uses the classes themselves.
-        per_pseudo: classes in a pseudo-class.
+        per_pseudo: classes in a pseudo-class (N_c/p).
         count_share: of the clip norm that a class count weighs.
         class_weight: λ_C.
         cleaning: of released moments.
-        first: how the first stage is optimised.
-        later: how stages after it are.
+        iterations: of the first stage.
+        later_iterations: of stages after it, which start from the last stage's images.
+        learning_rate: of the first stage.
+        later_rate: of stages after it.
+        view: of images while they are optimised.
         per_class: images of each class in a batch.
         decay: of the averages of synthetic moments.
         seed: of projections, pseudo-classes and starts.
     """
 
-    layers: Sequence[str]
-    class_layers: Sequence[str]
+    layers: tuple[str, ...] = ()
+    class_layers: int = 3
     global_size: int = 192
     class_size: int = 192
-    clip_ratios: Sequence[float] = (1 / 8,)
+    clip_ratios: tuple[float, ...] = (1 / 8,)
     rescale: bool = True
     pseudo_count: int = 0
     per_pseudo: int = 2
     count_share: float = 0.08
     class_weight: float = 30.0
     cleaning: Cleaning = field(default_factory=Cleaning)
-    first: PixelOptimisation = field(
-        default_factory=lambda: PixelOptimisation(view=CropCurriculum())
-    )
-    later: PixelOptimisation = field(
-        default_factory=lambda: PixelOptimisation(
-            iterations=500, learning_rate=0.1, view=CropCurriculum()
-        )
-    )
+    iterations: int = 1000
+    later_iterations: int = 500
+    learning_rate: float = 0.25
+    later_rate: float = 0.1
+    view: CropCurriculum = field(default_factory=CropCurriculum)
     per_class: int = 20
     decay: float = 0.8
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not self.layers or not set(self.class_layers) <= set(self.layers):
-            raise ConfigError("SPS needs layers, and class layers among them.")
-        if not self.clip_ratios:
-            raise ConfigError("SPS needs a clip ratio for each stage.")
+        if not self.clip_ratios or min(self.clip_ratios) <= 0:
+            raise ConfigError("SPS needs a positive clip ratio for each stage.")
+        if min(self.global_size, self.class_size, self.class_layers, self.per_class) < 1:
+            raise ConfigError("SPS needs sizes, class layers and images per class from 1 upwards.")
+
+    def of(self, encoder: nn.Module) -> Sps:
+        """With the layers of an encoder, where none are named."""
+        layers = self.layers or tuple(convolutions(encoder))
+        if self.class_layers > len(layers):
+            raise ConfigError(
+                f"class_layers is {self.class_layers} and the encoder has {len(layers)} layers: "
+                "ask for fewer."
+            )
+        return replace(self, layers=layers)
 
     @property
     def global_coordinates(self) -> int:
@@ -115,12 +125,22 @@ class Sps:
         if not self.rescale:
             return 1.0
         per_layer = self.class_size + packed_size(self.class_size)
-        return math.sqrt(self.global_coordinates / (len(self.class_layers) * per_layer))
+        return math.sqrt(self.global_coordinates / (self.class_layers * per_layer))
 
     @property
     def clip_norms(self) -> list[float]:
         """K_clip √(2 L D_G^layer) of each stage."""
         return [ratio * math.sqrt(2 * self.global_coordinates) for ratio in self.clip_ratios]
+
+    def optimisation(self, stage: int) -> PixelOptimisation:
+        """How a batch of a stage is optimised."""
+        if stage == 0:
+            return PixelOptimisation(
+                iterations=self.iterations, learning_rate=self.learning_rate, view=self.view
+            )
+        return PixelOptimisation(
+            iterations=self.later_iterations, learning_rate=self.later_rate, view=self.view
+        )
 
     def groups(self, num_classes: int) -> Tensor:
         """Classes or pseudo-classes."""
@@ -130,6 +150,14 @@ class Sps:
         return pseudo_classes(num_classes, self.pseudo_count, self.per_pseudo, generator)
 
 
+@dataclass(frozen=True, kw_only=True)
+class SpsPlus(Sps):
+    """With pseudo-classes, and stages that clip around the last one's images."""
+
+    clip_ratios: tuple[float, ...] = (1 / 16, 1 / 16)
+    pseudo_count: int = 20
+
+
 def sps(
     hedge: Hedge,
     *,
@@ -137,7 +165,7 @@ def sps(
     image_shape: tuple[int, int, int],
     num_classes: int,
     count: int,
-    settings: Sps,
+    settings: Sps | None = None,
     memory: Memory | None = None,
     on_step: OnStep | None = None,
 ) -> Synthetic:
@@ -153,8 +181,8 @@ def sps(
         memory: what was done before.
         on_step: told of the optimisation of each batch.
     """
-    s, memory = settings, memory or NoMemory()
-    mechanisms = planned(hedge, s.clip_norms)
+    s, memory = (settings or Sps()).of(encoders[0]), memory or NoMemory()
+    mechanisms = planned_sums(hedge, s.clip_norms)
     batch_size = s.per_class * num_classes
     run = _Run(s, num_classes, image_shape, batch_size, memory, on_step)
     for stage, mechanism in enumerate(mechanisms):
@@ -223,11 +251,11 @@ class _Run:
         s = self.settings
         generator = keyed(s.seed, stage, number)
         height, width, channels = self.image_shape
+        config = s.optimisation(stage)
         if stage:
-            start, config = self.batch(stage - 1, number), s.later
+            start = self.batch(stage - 1, number)
         else:
             start = torch.randn(self.batch_size, channels, height, width, generator=generator)
-            config = s.first
         losses = [
             GaussianMatching(
                 embedding,
@@ -262,7 +290,7 @@ def sps_embedding(
     lenses, parts = {}, []
     for kind, layers, size in (
         ("all", s.layers, s.global_size),
-        ("class", s.class_layers, s.class_size),
+        ("class", s.layers[-s.class_layers :], s.class_size),
     ):
         scale = s.class_scale if kind == "class" else 1.0
         groups = s.groups(num_classes) if kind == "class" else everyone(num_classes)

@@ -7,8 +7,7 @@ with.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor, nn
@@ -22,22 +21,17 @@ from privet.recipes.releases import (
     Memory,
     NoMemory,
     OnStep,
+    Release,
     Synthetic,
     balanced,
     planned,
     released,
     told,
 )
-from privet.recipes.spatial import SpatialPart, spatial_embedding
-from privet.release import Cleaning, gaussian_targets
+from privet.recipes.spatial import SpatialPart, landmarks, spatial_embedding
+from privet.release import Cleaning, Embedding, gaussian_targets
+from privet.release.lenses import IMAGE
 from privet.synthesis import GaussianMatching, GeneratorTraining, sampled, train_generator
-
-PARTS = (
-    SpatialPart(layer="layers.4", size=128),
-    SpatialPart(layer="layers.2", size=64),
-    SpatialPart(layer="image", size=64, grid=14),
-    SpatialPart(layer="layers.1", size=32, grid=0, per_class=False, share=0.09),
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,8 +39,13 @@ class SpsG:
     """Everything that is decided before a private row is read.
 
     Args:
-        parts: of the embedding.
-        clip_norm: R; the mean squared norm of public images is Σ share.
+        deep: principal components of the encoder's last map; 0 leaves a part out.
+        middle: of a map half-way.
+        pixels: of the image itself, at half its side.
+        everywhere: of an early map's positions, for all classes together.
+        mean_share: of a part's squared norm that goes to means; none weighs all numbers alike.
+        stretch: of public features before they are squashed.
+        clip_norm: R; class parts of public images have a mean squared norm of 1 each.
         count_share: of the clip norm that a class count weighs.
         cleaning: of the released moments.
         decay: of the averages of synthetic moments.
@@ -54,10 +53,15 @@ class SpsG:
         latent: length of its latent vectors.
         widths: of its layers.
         batch_size: images that are sampled at once.
-        seed: of the generator.
+        seed: of the generator's first weights.
     """
 
-    parts: Sequence[SpatialPart] = PARTS
+    deep: int = 128
+    middle: int = 64
+    pixels: int = 64
+    everywhere: int = 32
+    mean_share: float | None = None
+    stretch: float = 1.0
     clip_norm: float = 1.0
     count_share: float = 0.08
     cleaning: Cleaning = field(
@@ -69,6 +73,21 @@ class SpsG:
     widths: tuple[int, int, int, int] = (96, 64, 32, 16)
     batch_size: int = 1000
     seed: int = 0
+
+    def parts(self, encoder: nn.Module, image_side: int) -> list[SpatialPart]:
+        """Of the embedding."""
+        early, middle, deep = landmarks(encoder)
+        parts = [
+            SpatialPart(layer=deep, size=self.deep),
+            SpatialPart(layer=middle, size=self.middle),
+            SpatialPart(layer=IMAGE, size=self.pixels, grid=image_side // 2),
+            SpatialPart(layer=early, size=self.everywhere, grid=0, per_class=False, share=0.09),
+        ]
+        return [
+            replace(part, mean_share=self.mean_share, stretch=self.stretch)
+            for part in parts
+            if part.size
+        ]
 
 
 def sps_g(
@@ -93,10 +112,8 @@ def sps_g(
         on_step: told of the generator's training.
     """
     s, memory = settings or SpsG(), memory or NoMemory()
-    embedding = spatial_embedding(
-        encoder, public, s.parts, num_classes, count_weight=s.count_share * s.clip_norm
-    )
-    [mechanism] = planned(hedge, [s.clip_norm])
+    embedding = sps_g_embedding(s, encoder, public, num_classes)
+    [mechanism] = planned(hedge, [Release(embedding, s.clip_norm)])
     noisy = released(hedge, embedding, mechanism, memory, "release")
 
     targets = gaussian_targets(embedding, noisy, s.cleaning)
@@ -128,6 +145,12 @@ def sps_g(
         batch_size=s.batch_size,
         certificate=certify(hedge.reservation, public=("the encoder", "images for components")),
     )
+
+
+def sps_g_embedding(s: SpsG, encoder: nn.Module, public: Tensor, num_classes: int) -> Embedding:
+    """Fitted to public images."""
+    parts = s.parts(encoder, public.shape[1])
+    return spatial_embedding(encoder, public, parts, num_classes, s.count_share * s.clip_norm)
 
 
 def _generator(s: SpsG, num_classes: int, side: int, channels: int) -> UpsamplingGenerator:

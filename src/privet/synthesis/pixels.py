@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
+from privet.augment import CropCurriculum
 from privet.errors import ConfigError
 from privet.synthesis.matching import Matching
 
-View = Callable[[Tensor, float, torch.Generator], Tensor]
 OnStep = Callable[[int, float], None]
 
 
@@ -25,14 +25,14 @@ class PixelOptimisation:
         learning_rate: at the start; it falls along a cosine.
         betas: of Adam.
         range_penalty: of squared distances to the permitted range.
-        view: of the batch in each step, told how much of the run is done.
+        view: of the images in each step.
     """
 
     iterations: int = 1000
     learning_rate: float = 0.25
     betas: tuple[float, float] = (0.5, 0.9)
     range_penalty: float = 1.0
-    view: View | None = None
+    view: CropCurriculum = field(default_factory=CropCurriculum)
 
     def __post_init__(self) -> None:
         if self.iterations < 1 or not self.learning_rate > 0 or not self.range_penalty >= 0:
@@ -63,7 +63,7 @@ def optimised(
     for step in range(config.iterations):
         progress = step / config.iterations
         adam.param_groups[0]["lr"] = config.learning_rate * (1 + math.cos(math.pi * progress)) / 2
-        views = pixels if config.view is None else config.view(pixels, progress, generator)
+        views = config.view(pixels, progress, generator)
         outside = (pixels.abs() - 1).clamp(min=0).square().mean()
         loss = matching(views, labels) + config.range_penalty * outside
         value = float(loss.detach())

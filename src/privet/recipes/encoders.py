@@ -1,0 +1,166 @@
+"""Encoders by name: what looks at images in a release, and where it learned to look."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import nn
+
+from privet.augment import CropFlip
+from privet.data.guard import shown
+from privet.errors import ConfigError, DataError
+from privet.models import ConvEncoder, Encoder, efficientnet_lite
+from privet.public import PublicRows, WarmUp, warm_up
+from privet.public.warm_up import seeded
+from privet.recipes.forms import Kind
+from privet.recipes.models import ImageShape
+from privet.recipes.releases import Memory, Tensors
+
+Told = Callable[[int, int], None]
+
+
+class EncoderChoice(Protocol):
+    """Where an encoder comes from."""
+
+    @property
+    def needs_public(self) -> bool:
+        """Whether it learns from public images of this run."""
+
+    @property
+    def treated_as_public(self) -> tuple[str, ...]:
+        """For the certificate."""
+
+    def made(
+        self, shape: ImageShape, public: PublicRows | None, memory: Memory, told: Told
+    ) -> nn.Module:
+        """The encoder, frozen, for images of this shape."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pretrained:
+    """A small convolutional network, trained to classify the public images.
+
+    Args:
+        epochs: passes over them.
+        learning_rate: at its highest.
+        batch_size: the most images in a step.
+        invert: show light images as dark ones half of the time, if they are grey.
+        shift: the furthest, in pixels.
+        seed: of its weights.
+    """
+
+    epochs: int = 12
+    learning_rate: float = 0.1
+    batch_size: int = 128
+    invert: bool = True
+    shift: int = 3
+    seed: int = 0
+    needs_public: bool = field(default=True, init=False)
+    treated_as_public: tuple[str, ...] = field(
+        default=("public images that the encoder was trained on",), init=False
+    )
+
+    def made(
+        self, shape: ImageShape, public: PublicRows | None, memory: Memory, told: Told
+    ) -> nn.Module:
+        """Trained once, then remembered."""
+        if public is None or int(public.targets.max()) == 0:
+            raise ConfigError(
+                "An encoder learns from public images of two classes or more: give --public or "
+                "--encoder-data, or another --encoder."
+            )
+        network = ConvEncoder(shape[2])
+        network.load_state_dict(memory.once("encoder", lambda: self._trained(shape, public, told)))
+        return network.folded()
+
+    def _trained(self, shape: ImageShape, public: PublicRows, told: Told) -> Tensors:
+        generator = torch.Generator().manual_seed(self.seed)
+        with seeded(generator):
+            network = ConvEncoder(shape[2])
+            head = nn.Linear(network.num_features, int(public.targets.max()) + 1)
+        network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        warm_up(
+            network,
+            public,
+            WarmUp(
+                epochs=self.epochs,
+                batch_size=self.batch_size,
+                learning_rate=self.learning_rate,
+                augment=CropFlip(
+                    padding=self.shift,
+                    flip=False,
+                    mode="constant",
+                    invert=self.invert and shape[2] == 1,
+                ),
+                label_smoothing=0.1,
+            ),
+            generator=generator,
+            head=head,
+            on_epoch=lambda epoch, _: told(epoch + 1, self.epochs),
+        )
+        return {name: each.contiguous() for name, each in network.state_dict().items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Saved:
+    """The encoder of an earlier run: its `encoder.safetensors`."""
+
+    file: str
+    needs_public: bool = field(default=False, init=False)
+    treated_as_public: tuple[str, ...] = field(
+        default=("the weights of a saved encoder",), init=False
+    )
+
+    def made(
+        self, shape: ImageShape, public: PublicRows | None, memory: Memory, told: Told
+    ) -> nn.Module:
+        """Read, and refused if it does not fit."""
+        network = ConvEncoder(shape[2])
+        try:
+            network.load_state_dict(load_file(self.file))
+        except (OSError, SafetensorError) as error:
+            raise DataError(f"{shown(self.file)} cannot be read ({error}).") from None
+        except RuntimeError:
+            raise ConfigError(
+                f"{shown(Path(self.file))} is no encoder of images with {shape[2]} channels: "
+                "bring images to its colours with --channels, or give another."
+            ) from None
+        return network.folded()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageNet:
+    """EfficientNet-Lite with its ImageNet weights, from a package.
+
+    Args:
+        version: 0, 1 or 2.
+        image_size: what images are resized to.
+    """
+
+    version: int = 0
+    image_size: int = 64
+    needs_public: bool = field(default=False, init=False)
+    treated_as_public: tuple[str, ...] = field(
+        default=("ImageNet, by an EfficientNet-Lite that was trained on it",), init=False
+    )
+
+    def made(
+        self, shape: ImageShape, public: PublicRows | None, memory: Memory, told: Told
+    ) -> Encoder:
+        """From its package."""
+        return efficientnet_lite(self.version, self.image_size)
+
+
+ENCODERS = {
+    "conv": Kind(Pretrained),
+    "saved": Kind(Saved),
+    "efficientnet-lite0": Kind(ImageNet, {"version": 0}),
+    "efficientnet-lite1": Kind(ImageNet, {"version": 1}),
+    "efficientnet-lite2": Kind(ImageNet, {"version": 2}),
+}

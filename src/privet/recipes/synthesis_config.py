@@ -1,0 +1,108 @@
+"""What `privet synthesize` was asked for, and the complete configuration that follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+from privet.errors import ConfigError, DataError
+from privet.privacy import Budget, Relation
+from privet.recipes.encoders import ENCODERS, EncoderChoice
+from privet.recipes.forms import Forms
+from privet.recipes.models import ImageShape
+from privet.recipes.run_config import Words, absolute
+from privet.recipes.run_settings import relation_of, two_digits
+from privet.recipes.sets import DataChoice, Sets
+from privet.recipes.synthesis_methods import SYSTEMS, System
+
+FORMS = Forms({System: SYSTEMS, EncoderChoice: ENCODERS})
+_FILE = ".safetensors"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SynthesisAsked(Words):
+    """The command line, in which nearly everything may be left out."""
+
+    encoder: str | None = None
+    encoder_data: str | None = None
+
+    def placed(self) -> Self:
+        """Files in full."""
+        data = None if self.encoder_data is None else absolute(self.encoder_data)
+        encoder = self.encoder
+        if encoder is not None and encoder.endswith(_FILE):
+            encoder = absolute(encoder)
+        return replace(super().placed(), encoder=encoder, encoder_data=data)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SynthesisConfig:
+    """Everything that decides what a run makes, but for noise, place and number of images.
+
+    Args:
+        system: the method and its settings.
+        data: where images come from.
+        image_shape: of every image.
+        class_names: of the private images.
+        encoder: what looks at images.
+        encoder_data: another public set that it learns from.
+        budget: what the run may spend.
+        relation: which data sets are neighbours.
+        ledger: the owner's, or none for one of the run's own.
+        declared_size: the number of private images as the owner declares it, to two digits.
+        seeded: whether noise comes from a seed, so that the run is not private.
+    """
+
+    system: System
+    data: DataChoice
+    image_shape: ImageShape
+    class_names: tuple[str, ...]
+    encoder: EncoderChoice
+    budget: Budget
+    relation: Relation
+    encoder_data: str | None = None
+    ledger: str | None = None
+    declared_size: float | None = None
+    seeded: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        body: dict[str, Any] = FORMS.plain(SynthesisConfig, self)
+        return body
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> Self:
+        """The configuration that `to_json` was given."""
+        try:
+            made: Self = FORMS.made(cls, body, "config")
+        except (ConfigError, TypeError, ValueError, KeyError) as error:
+            raise DataError(f"The configuration cannot be read ({error}).") from None
+        return made
+
+
+def resolved(asked: SynthesisAsked, sets: Sets, *, seeded: bool) -> SynthesisConfig:
+    """The complete configuration."""
+    if asked.method is None:
+        raise ConfigError(f"Give --method: {', '.join(SYSTEMS)}.")
+    return SynthesisConfig(
+        system=FORMS.read(System, asked.method, "--method"),
+        data=asked.data_choice,
+        image_shape=sets.private.image_shape,
+        class_names=sets.private.class_names or (),
+        encoder=_encoder(asked.encoder or "conv"),
+        encoder_data=None if asked.encoder_data is None else absolute(asked.encoder_data),
+        budget=asked.budget,
+        relation=relation_of(asked),
+        ledger=None if asked.ledger is None else absolute(asked.ledger),
+        declared_size=two_digits(asked.declared_size),
+        seeded=seeded,
+    )
+
+
+def _encoder(text: str) -> EncoderChoice:
+    if text.endswith(_FILE):
+        text = f"saved:file={Path(text).expanduser().resolve()}"
+    encoder: EncoderChoice = FORMS.read(EncoderChoice, text, "--encoder")
+    return encoder

@@ -74,10 +74,10 @@ class MatrixRule(Rule[nn.Linear | nn.Conv2d]):
 
     def weighted_sum(self, calls: Sequence[Call], weights: Tensor) -> Blocks:
         """One matrix product over all units and positions."""
-        matrix = self.layer.weight.new_zeros(1, *self._shape)
-        weights = weights.to(matrix.dtype)
-        for call in calls:
-            positions = positions_of(self.layer, call, self.num_views)
+        weights = weights.to(self.layer.weight.dtype)
+        first, *others = [positions_of(self.layer, call, self.num_views) for call in calls]
+        matrix = first.weighted(weights)[None]
+        for positions in others:
             matrix += positions.weighted(weights)
         standard = self._standardisation()
         gains = matrix[..., 0] if standard is None else standard.pull_back_(matrix)
@@ -118,10 +118,10 @@ class MatrixRule(Rule[nn.Linear | nn.Conv2d]):
     def _biases(self, calls: Sequence[Call], num_units: int) -> dict[str, Tensor]:
         if "bias" not in self.names:
             return {}
-        total = self.layer.weight.new_zeros(num_units, self._shape[0])
-        for call in calls:
-            total += positions_of(self.layer, call, self.num_views).summed_errors()
-        return {self.names["bias"]: total}
+        sums = [
+            positions_of(self.layer, call, self.num_views).summed_errors() for call in calls
+        ] or [self.layer.weight.new_zeros(num_units, self._shape[0])]
+        return {self.names["bias"]: sums[0] if len(sums) == 1 else torch.stack(sums).sum(0)}
 
     def _named(self, own: dict[str, Tensor]) -> dict[str, Tensor]:
         return {full: own[name] for name, full in self.names.items() if name in own}

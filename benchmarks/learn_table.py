@@ -166,16 +166,6 @@ def _ensemble(model: nn.Module, ring: tuple[Blocks, ...], data: Prepared) -> dic
     }
 
 
-def settings_commit() -> str:
-    """The commit that froze the settings; refused while they are not committed."""
-    files = ["benchmarks/learn_settings.py", "benchmarks/learn_data.py"]
-    if machine._git("status", "--porcelain", *files):
-        raise SystemExit("Commit the settings first: " + ", ".join(files))
-    commit = machine._git("log", "-1", "--format=%h", "--", *files)
-    assert commit
-    return commit
-
-
 def pending(kept: dict[str, Any], only: str) -> Iterator[Row]:
     """Rows that are still to be run, in their order."""
     return (row for row in all_rows() if row.key not in kept and only in row.key)
@@ -188,7 +178,8 @@ def main() -> None:
     parser.add_argument("--only", default="", help="Rows whose key contains this text.")
     parser.add_argument("--minutes", type=float, default=1e9, help="Start no row after these.")
     options = parser.parse_args()
-    commit, begun = settings_commit(), time.monotonic()
+    commit = machine.settings_commit("learn_settings.py", "learn_data.py")
+    begun = time.monotonic()
     kept = json.loads(OUT.read_text())["rows"] if OUT.exists() else {}
     for row in pending(kept, options.only):
         if time.monotonic() - begun > 60 * options.minutes:

@@ -86,6 +86,14 @@ def _commit() -> str | None:
     return head and head + ("+changes" if _git("status", "--porcelain", "src") else "")
 
 
+def settings_commit(*names: str) -> str:
+    """The commit that froze the settings; refused while they are not committed."""
+    files = [f"benchmarks/{name}" for name in names]
+    if _git("status", "--porcelain", *files) != "":
+        raise SystemExit("Commit the settings first: " + ", ".join(files))
+    return _git("log", "-1", "--format=%h", "--", *files) or ""
+
+
 def _git(*words: str) -> str | None:
     try:
         done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -1,21 +1,21 @@
-"""The data of the release study: private sets, public sets, and encoders pretrained on the latter."""
+"""The data of the release study: private sets, public ones, and encoders that these taught."""
 
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 import torch
 from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
+from torch import nn
 
 from privet.augment import CropFlip
 from privet.data import load
 from privet.data.options import Channels
 from privet.models import ConvEncoder
 from privet.public import PublicRows, WarmUp, warm_up
+from privet.public.warm_up import EpochRecord
 
 CACHE = Path(tempfile.gettempdir()) / "privet-encoders"
 PRETRAINING = WarmUp(
@@ -27,19 +27,6 @@ PRETRAINING = WarmUp(
     label_smoothing=0.1,
 )
 PRINTED = 10  # labels of letters28 below it are printed letters, the others handwritten
-
-
-@dataclass(frozen=True)
-class Folders:
-    """Where fetched data lie.
-
-    Args:
-        private: `mnist.npz`, `fashion_mnist.npz` and `cifar10.npz`.
-        public: `tiny_imagenet32.parquet` and `letters28.npz`.
-    """
-
-    private: Path
-    public: Path
 
 
 @lru_cache(maxsize=4)
@@ -80,27 +67,27 @@ def joined(first: PublicRows, second: PublicRows) -> PublicRows:
 
 
 def encoder(name: str, folder: Path, *, seed: int = 0) -> ConvEncoder:
-    """Pretrained on `public_rows(name)`; kept outside the repository."""
+    """Pretrained on `public_rows(name)`, folded for use."""
+    return trainable_encoder(name, folder, seed=seed).folded()
+
+
+def trainable_encoder(name: str, folder: Path, *, seed: int = 0) -> ConvEncoder:
+    """The same, to be trained further; weights are kept outside the repository."""
     rows = public_rows(name, folder)
-    network = ConvEncoder(rows.inputs.shape[-1])
     path = CACHE / f"{name}-{seed}.safetensors"
-    if path.exists():
-        network.load_state_dict(load_file(path))
-        return network.folded()
     torch.manual_seed(seed)
     network = ConvEncoder(rows.inputs.shape[-1])
+    if path.exists():
+        network.load_state_dict(load_file(path))
+        return network
     head = nn.Linear(network.num_features, int(rows.targets.max()) + 1)
-    generator = torch.Generator().manual_seed(seed)
     network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    for_path = {
-        "on_epoch": lambda epoch, record: print(f"{name} {seed}: epoch {epoch} {record}", flush=True)
-    }
-    warm_up(network, rows, PRETRAINING, generator=generator, head=head, **for_path)
+
+    def tell(epoch: int, record: EpochRecord) -> None:
+        print(f"{name} {seed}: epoch {epoch} {record}", flush=True)
+
+    generator = torch.Generator().manual_seed(seed)
+    warm_up(network, rows, PRETRAINING, generator=generator, head=head, on_epoch=tell)
     CACHE.mkdir(exist_ok=True)
     save_file({key: value.contiguous() for key, value in network.state_dict().items()}, path)
-    return network.folded()
-
-
-def labelled(rows: PublicRows) -> tuple[Tensor, Tensor]:
-    """Images and labels."""
-    return rows.inputs, rows.targets
+    return network

@@ -3,9 +3,11 @@ from typing import NamedTuple
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from privet.cli import main
-from tests.cli.runs import QUICK
+from privet.models import ConvEncoder
+from tests.cli.runs import QUICK, QUICK_SYNTHESIS, Killed
 
 
 class Outcome(NamedTuple):
@@ -28,13 +30,58 @@ def privet(capsys):
 
 
 @pytest.fixture
-def train(privet, tmp_path):
+def one_thread():
+    """Models this small only wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def train(privet, tmp_path, one_thread):
     """A short `privet train` into a folder of `tmp_path`; later options win."""
 
     def run(words="", out="run"):
         return privet(f"{QUICK} --out {tmp_path / out} {words}")
 
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # models this small only wait for each other
-    yield run
-    torch.set_num_threads(threads)
+    return run
+
+
+@pytest.fixture
+def synthesize(privet, tmp_path, one_thread):
+    """A short `privet synthesize` into a folder of `tmp_path`; later options win."""
+
+    def run(words="", out="run"):
+        return privet(f"{QUICK_SYNTHESIS} --out {tmp_path / out} {words}")
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def encoder(tmp_path_factory):
+    """A file with the weights of an encoder of grey images."""
+    path = tmp_path_factory.mktemp("encoder") / "encoder.safetensors"
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        save_file(ConvEncoder(1).state_dict(), path)
+    return path
+
+
+@pytest.fixture
+def killed_at(monkeypatch):
+    """Die when a function of a module, or of a class, is called for the n-th time."""
+
+    def arrange(owner, name, number=1):
+        function, calls = getattr(owner, name), []
+
+        def dying(*arguments, **settings):
+            calls.append(name)
+            if len(calls) == number:
+                raise Killed
+            return function(*arguments, **settings)
+
+        monkeypatch.setattr(owner, name, dying)
+        return monkeypatch
+
+    return arrange

@@ -1,4 +1,4 @@
-"""A short run, and how to look at what it left."""
+"""Short runs, and how to look at what they left."""
 
 import json
 from pathlib import Path
@@ -7,6 +7,21 @@ QUICK = (
     "train digits --method dp-sgd --epsilon 2 --delta 1e-5 --model linear --views plain "
     "--sample-rate 0.1 --epochs 0.5 --test 100 --engine batched"
 )
+SYSTEMS = {
+    "dp-merf": "dp-merf:size=20,iterations=2,per_class=2,widths=4-4-4-4,batch_size=40",
+    "dp-mepf": "dp-mepf:iterations=2,per_class=2,widths=4-4-4-4,batch_size=40,checks=2",
+    "sps": "sps:iterations=2,global_size=4,class_size=4,per_class=2",
+    "sps-plus": "sps-plus:iterations=2,later_iterations=2,global_size=4,class_size=4,per_class=2",
+    "sps-g": "sps-g:iterations=2,per_class=2,early=6,middle=6,deep=6,pixels=6,everywhere=4,"
+    "widths=4-4-4-4,batch_size=40,agreement=false",
+}
+QUICK_SYNTHESIS = (
+    f"synthesize digits --method {SYSTEMS['dp-merf']} --epsilon 2 --delta 1e-5 --count 60"
+)
+
+
+class Killed(BaseException):
+    """Stands in for SIGKILL: nobody catches it."""
 
 
 def read(path):

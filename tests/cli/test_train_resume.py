@@ -13,32 +13,19 @@ import pytest
 from privet.learn import checkpoint
 from privet.privacy import Ledger
 from privet.recipes import run, run_log
-from tests.cli.runs import QUICK, lines, names, read
+from tests.cli.runs import QUICK, Killed, lines, names, read
 
 DRIVER = Path(__file__).with_name("kill_and_resume.py")
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
-class Killed(BaseException):
-    """Stands in for SIGKILL: nobody catches it."""
-
-
 @pytest.fixture
-def killed_at(monkeypatch):
-    """Die when a run calls a function of one of its modules for the n-th time."""
+def killed_at(killed_at, monkeypatch):
+    """With a checkpoint after every step."""
 
-    def arrange(module, name, number=1):
-        function, calls = getattr(module, name), []
-
-        def dying(*arguments, **settings):
-            calls.append(name)
-            if len(calls) == number:
-                raise Killed
-            return function(*arguments, **settings)
-
-        monkeypatch.setattr(module, name, dying)
+    def arrange(*point, **number):
         monkeypatch.setattr(run_log, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
-        return monkeypatch
+        return killed_at(*point, **number)
 
     return arrange
 
@@ -98,8 +85,8 @@ def test_lost_steps_are_said_in_a_sentence(train, tmp_path, killed_at):
 @pytest.mark.parametrize(
     ("module", "name"),
     [
-        (run, "_ledger"),
-        (run, "_reserved"),
+        (run, "open_ledger"),
+        (run, "find_or_reserve"),
         (run, "_divisor"),
         (checkpoint, "save"),
         (run, "write_results"),

@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from privet.data.shards import write_shard
+from tests.data.shard_sets import NAMES
+
 
 @pytest.fixture
 def pixels():
@@ -50,3 +53,18 @@ def class_folders(tmp_path, pixels, encode):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(encode(picture))
     return tmp_path / "set", pictures
+
+
+@pytest.fixture
+def write(pixels):
+    """Shards of six images; what went into all of them comes back."""
+
+    def make(folder, shards=1, *, channels=1, names=NAMES, **more):
+        pictures = pixels(6 * shards, channels=channels)
+        labels = np.arange(6 * shards) * 5 % len(names)
+        for number in range(shards):
+            rows = slice(6 * number, 6 * number + 6)
+            write_shard(folder, number, pictures[rows], labels[rows], names, **more)
+        return pictures, labels
+
+    return make

@@ -1,5 +1,4 @@
 import errno
-import fcntl
 import os
 import resource
 import shutil
@@ -15,47 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from privet.data import LazyImages, load
-from privet.data.shards import (
-    check_free_space,
-    largest_shard,
-    read_shards,
-    write_png_folders,
-    write_shard,
-)
+from privet.data.disk import check_free_space
+from privet.data.shards import largest_shard, read_shards, write_shard
 from privet.errors import ConfigError, DataError
-
-NAMES = ("cat", "dog", "emu")
-ODD = (
-    "a/b",
-    "..",
-    "été \N{SNOWMAN}",
-    "100%",
-    ".hidden",
-    "x.",
-    "",
-    "n" * 300,
-    "tab\there",
-    "\ud800",
-)
-
-
-@pytest.fixture
-def write(pixels):
-    """Shards of six images; what went into all of them comes back."""
-
-    def make(folder, shards=1, *, channels=1, names=NAMES, **more):
-        pictures = pixels(6 * shards, channels=channels)
-        labels = np.arange(6 * shards) * 5 % len(names)
-        for number in range(shards):
-            rows = slice(6 * number, 6 * number + 6)
-            write_shard(folder, number, pictures[rows], labels[rows], names, **more)
-        return pictures, labels
-
-    return make
-
-
-def names_in(folder):
-    return sorted(entry.name for entry in folder.iterdir())
+from tests.data.shard_sets import NAMES, ODD, failing, names_in
 
 
 def flip(path, position):
@@ -73,13 +35,6 @@ def largest_file(size):
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
-def failing(code):
-    def fail(*_, **__):
-        raise OSError(code, os.strerror(code))
-
-    return fail
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -360,125 +315,3 @@ def test_a_file_in_the_way(tmp_path, write):
     with pytest.raises(ConfigError, match=r"set/part-00000\.parquet cannot be written"):
         write(tmp_path / "set")
     assert (tmp_path / "set").read_text() == "precious"
-
-
-@pytest.mark.parametrize("channels", [1, 3])
-def test_png_folders(tmp_path, write, channels):
-    pictures, labels = write(tmp_path / "set", 2, channels=channels)
-    assert write_png_folders(tmp_path / "set", tmp_path / "out" / "png") == 12
-    assert names_in(tmp_path / "out") == ["png"]
-    assert (tmp_path / "out" / "png" / NAMES[labels[7]] / "000007.png").is_file()
-    data = load(tmp_path / "out" / "png")
-    order = np.argsort(labels, kind="stable")
-    assert np.array_equal(data.images[:], pictures[order])
-    assert data.labels.tolist() == labels[order].tolist()
-    assert data.class_names == NAMES
-
-
-def test_odd_class_names_become_safe_ones(tmp_path, pixels):
-    labels = np.arange(len(ODD))
-    write_shard(tmp_path / "set", 0, pixels(len(ODD)), labels, ODD)
-    write_png_folders(tmp_path / "set", tmp_path / "png")
-    safe = [next((tmp_path / "png").glob(f"*/{row:06d}.png")).parent.name for row in labels]
-    assert safe == [
-        "a%2Fb",
-        "%2E%2E",
-        "été \N{SNOWMAN}",
-        "100%25",
-        "%2Ehidden",
-        "x%2E",
-        "%class-6",
-        "%class-7",
-        "tab%09here",
-        "%ED%A0%80",
-    ]
-    assert len(load(tmp_path / "png")) == len(ODD)
-    assert names_in(tmp_path) == ["png", "set"]
-
-
-def test_a_class_without_images_has_no_folder(tmp_path, pixels):
-    write_shard(tmp_path / "set", 0, pixels(), np.zeros(6, int), NAMES)
-    write_png_folders(tmp_path / "set", tmp_path / "png")
-    assert load(tmp_path / "png").class_names == ("cat",)
-
-
-def test_png_folders_are_replaced_only_with_force(tmp_path, write):
-    write(tmp_path / "set")
-    (tmp_path / "png").mkdir()
-    write_png_folders(tmp_path / "set", tmp_path / "png")
-    write(tmp_path / "more", 2)
-    with pytest.raises(ConfigError, match=r"png exists; .*--force"):
-        write_png_folders(tmp_path / "more", tmp_path / "png")
-    assert len(load(tmp_path / "png")) == 6
-    assert write_png_folders(tmp_path / "more", tmp_path / "png", force=True) == 12
-    assert len(load(tmp_path / "png")) == 12
-    assert names_in(tmp_path) == ["more", "png", "set"]
-
-
-@pytest.mark.parametrize("ours_before", [True, False])
-def test_force_spares_what_is_not_ours(tmp_path, write, ours_before):
-    write(tmp_path / "set")
-    if ours_before:
-        write_png_folders(tmp_path / "set", tmp_path / "png")
-    mine = tmp_path / "png" / "cat" / ("mine.png" if ours_before else "000009.png")
-    mine.parent.mkdir(parents=True, exist_ok=True)
-    mine.write_text("precious")
-    with pytest.raises(ConfigError, match="png holds something else; choose another"):
-        write_png_folders(tmp_path / "set", tmp_path / "png", force=True)
-    assert mine.read_text() == "precious"
-
-
-def test_png_folders_stay_out_of_the_shards(tmp_path, write):
-    write(tmp_path)
-    for out in (tmp_path, tmp_path / "png"):
-        with pytest.raises(ConfigError, match="lies in the folder of the shards"):
-            write_png_folders(tmp_path, out, force=True)
-
-
-def test_png_folders_of_nothing(tmp_path):
-    with pytest.raises(DataError, match="holds no shards"):
-        write_png_folders(tmp_path / "set", tmp_path / "png")
-    assert names_in(tmp_path) == []
-
-
-@pytest.mark.parametrize("before", [True, False])
-@pytest.mark.parametrize("broken", ["write_bytes", "rename"])
-def test_png_folders_are_whole_or_not_there(tmp_path, write, monkeypatch, before, broken):
-    write(tmp_path / "set", 2)
-    if before:
-        write(tmp_path / "less")
-        write_png_folders(tmp_path / "less", tmp_path / "png")
-    there = names_in(tmp_path)
-    real = getattr(Path, broken)
-
-    def full(path, *rest):
-        if path.name in ("000008.png", ".png.part"):
-            failing(errno.ENOSPC)()
-        return real(path, *rest)
-
-    monkeypatch.setattr(Path, broken, full)
-    with pytest.raises(ConfigError, match="png does not fit on its disk"):
-        write_png_folders(tmp_path / "set", tmp_path / "png", force=True)
-    assert names_in(tmp_path) == there
-    assert not before or len(load(tmp_path / "png")) == 6
-
-
-def test_png_folders_after_a_kill(tmp_path, write):
-    write(tmp_path / "set")
-    (tmp_path / ".png.part" / "cat").mkdir(parents=True)
-    (tmp_path / ".png.part" / "cat" / "000099.png").write_text("half")
-    (tmp_path / ".png.part" / "loose").touch()
-    write_png_folders(tmp_path / "set", tmp_path / "png")
-    assert len(load(tmp_path / "png")) == 6
-    assert names_in(tmp_path) == ["png", "set"]
-
-
-def test_png_folders_by_two_processes(tmp_path, write):
-    write(tmp_path / "set")
-    (tmp_path / ".png.part").mkdir()
-    descriptor = os.open(tmp_path / ".png.part", os.O_RDONLY)
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
-    with pytest.raises(ConfigError, match="png is being written by another process"):
-        write_png_folders(tmp_path / "set", tmp_path / "png")
-    os.close(descriptor)
-    assert names_in(tmp_path) == [".png.part", "set"]

@@ -13,7 +13,7 @@ from privet.errors import ConfigError
 
 if TYPE_CHECKING:
     from privet.recipes.synthesis_quote import SynthesisQuote
-    from privet.recipes.synthesis_run import SynthesisResult
+    from privet.recipes.synthesis_result import SynthesisResult
 
 _MAIN, _DATA, _METHOD, _PRIVACY, _RUN = "What to do", "Data", "Method", "Privacy", "Running"
 
@@ -121,7 +121,10 @@ def synthesize(
         bool, _option(_RUN, "Replace an earlier run in DIR.", None, "--force")
     ] = False,
     seed: Annotated[Whole, _option(_RUN, "Of the split; 0 by default.", "N")] = None,
-    device: Annotated[str, _option(_RUN, "Where networks lie: cpu, cuda, ….", "NAME")] = "cpu",
+    png: Annotated[
+        bool,
+        _option(_RUN, "Write DIR/png too: PNG files, a folder for each class.", None, "--png"),
+    ] = False,
     json: Annotated[
         bool, _option(_RUN, "Print one JSON object on stdout.", None, "--json")
     ] = False,
@@ -143,8 +146,8 @@ def synthesize(
             return
         if out is None:
             raise ConfigError("Give --out: the folder where the run goes.")
-        session = Session(out=out, resume=resume, force=force, noise_seed=noise_seed, device=device)
-        result = run(asked, session, count, watch)
+        session = Session(out=out, resume=resume, force=force, noise_seed=noise_seed)
+        result = run(asked, session, watch, count=count, png=png)
     _show(result, json)
 
 

@@ -6,14 +6,10 @@ has a shard's name is a shard. Pages carry checksums, so that later damage is fo
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import io
 import json
 import os
 import re
-import shutil
-import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privet.data.disk import check_free_space, sync_folder, writing
 from privet.data.guard import MIB, reading, shown
 from privet.data.image_set import ImageSet
 from privet.data.labels import as_labels, names_for
@@ -40,16 +37,10 @@ _MAX_SHARDS = 100_000
 # Arrow counts the bytes of a binary column in 32 bits.
 _MAX_BYTES = 2**31 - 1
 _GROUP_BYTES = 4 * MIB
-_BLOCK = 4096
-
-_MARKER = ".privet-png"
-_PICTURE = re.compile(r"\d{6,}\.png")
-_UNSAFE = frozenset('%/\\:*?"<>|')
-_LONGEST_NAME = 255
 
 
 @dataclass(frozen=True, eq=False)
-class _Piece:
+class Piece:
     """One row group of a shard."""
 
     blobs: Blobs
@@ -67,15 +58,15 @@ def write_shard(
     probabilities: ArrayLike | None = None,
 ) -> Path:
     """Put images (N, H, W, C), labels and soft labels (N, classes) into `part-00000.parquet`."""
-    path = folder / _shard_name(number)
-    with _writing(path):
+    path = folder / shard_name(number)
+    with writing(path):
         if path.exists():
             raise ConfigError(f"{shown(path)} exists; go on after the last shard or remove it.")
     data = ImageSet(images, labels, tuple(class_names))
     _check(data, path)
     soft = None if probabilities is None else _soft_labels(probabilities, data, path)
     content = _parquet_bytes(_table(data, soft), data.image_shape)
-    with _writing(path):
+    with writing(path):
         folder.mkdir(parents=True, exist_ok=True)
     check_free_space(folder, len(content))
     _write_whole(path, content)
@@ -87,10 +78,40 @@ def read_shards(folder: Path) -> tuple[int, ...]:
 
     Drafts that a killed process left are removed: call it only where no other process writes.
     """
-    with _writing(folder):
+    with writing(folder):
         for draft in folder.glob(".part-*.parquet.part"):
             draft.unlink()
-    return _row_counts(folder)
+    return row_counts(folder)
+
+
+def row_counts(folder: Path) -> tuple[int, ...]:
+    """The rows of each shard, in order; refused if one is damaged, missing or another set's."""
+    found = {path.name for path in folder.glob("part-*.parquet") if _NAME.fullmatch(path.name)}
+    names = [shard_name(number) for number in range(len(found))]
+    missing = next((name for name in names if name not in found), None)
+    if missing is not None:
+        raise DataError(
+            f"{shown(folder / missing)} is missing between other shards; remove those after it."
+        )
+    schemas = [_schema(folder / name) for name in names]
+    for name, schema in zip(names, schemas, strict=True):
+        if not schema.equals(schemas[0], check_metadata=True):
+            raise DataError(
+                f"{shown(folder / name)} has other columns or classes than {names[0]}; keep one set"
+                " in a folder."
+            )
+    return tuple(sum(len(each.blobs) for each in pieces(folder / name)) for name in names)
+
+
+def pieces(path: Path) -> Iterator[Piece]:
+    """A shard's row groups, one at a time, with their checksums verified."""
+    import pyarrow.parquet as pq
+
+    with _reading_shard(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
+        for group in range(file.num_row_groups):
+            table = file.read_row_group(group)
+            table.validate(full=True)
+            yield _piece(table, path)
 
 
 def largest_shard(count: int, image_shape: tuple[int, int, int], *, probabilities: int = 0) -> int:
@@ -101,38 +122,8 @@ def largest_shard(count: int, image_shape: tuple[int, int, int], *, probabilitie
     return count * (pixels + pixels // 100 + 256 + 8 * probabilities) + MIB
 
 
-def check_free_space(folder: Path, needed: int) -> None:
-    """Refuse to begin what the disk cannot hold; the folder need not exist yet."""
-    above = (folder.absolute(), *folder.absolute().parents)
-    with _writing(folder):
-        free = shutil.disk_usage(next(each for each in above if each.exists())).free
-    if free < needed:
-        raise ConfigError(
-            f"{shown(folder)} needs {needed:,} bytes and its disk has {free:,} left; free some"
-            " space or choose another folder."
-        )
-
-
-def write_png_folders(folder: Path, out: Path, *, force: bool = False) -> int:
-    """Unpack shards into `out/<class name>/<row>.png`, all or none; returns how many images.
-
-    Characters that no file name should have become %XX; a class without images gets no folder.
-    """
-    place = out.expanduser().resolve()
-    _check_free(place, out, source=folder, force=force)
-    counts = _row_counts(folder)
-    if not counts:
-        raise DataError(f"{shown(folder)} holds no shards; give the folder of a synthetic set.")
-    stored = sum((folder / _shard_name(each)).stat().st_size for each in range(len(counts)))
-    check_free_space(place.parent, stored + _BLOCK * sum(counts))
-    with _writing(out), _staged(place, out) as staging:
-        _unpack(folder, len(counts), staging, digits=max(6, len(str(sum(counts) - 1))))
-        (staging / _MARKER).touch()
-        _put_in_place(staging, place)
-    return sum(counts)
-
-
-def _shard_name(number: int) -> str:
+def shard_name(number: int) -> str:
+    """What a shard is called."""
     if not 0 <= number < _MAX_SHARDS:
         raise ConfigError(f"shard {number} is outside 0 to {_MAX_SHARDS - 1}; make shards larger.")
     return f"part-{number:05d}.parquet"
@@ -219,58 +210,16 @@ def _parquet_bytes(table: pa.Table, image_shape: tuple[int, int, int]) -> memory
 
 def _write_whole(path: Path, content: memoryview) -> None:
     draft = path.with_name(f".{path.name}.part")
-    with _writing(path):
+    with writing(path):
         try:
             with draft.open("wb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
             draft.replace(path)
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
         finally:
             draft.unlink(missing_ok=True)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    """Turn what a disk refuses into one sentence."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            problem = "does not fit on its disk; free some space or choose another folder"
-        elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            problem = "may not be written; change the permissions or choose another folder"
-        else:
-            problem = f"cannot be written ({error.strerror}); check the folder and disk"
-        raise ConfigError(f"{shown(path)} {problem}.") from error
-
-
-def _row_counts(folder: Path) -> tuple[int, ...]:
-    found = {path.name for path in folder.glob("part-*.parquet") if _NAME.fullmatch(path.name)}
-    names = [_shard_name(number) for number in range(len(found))]
-    missing = next((name for name in names if name not in found), None)
-    if missing is not None:
-        raise DataError(
-            f"{shown(folder / missing)} is missing between other shards; remove those after it."
-        )
-    schemas = [_schema(folder / name) for name in names]
-    for name, schema in zip(names, schemas, strict=True):
-        if not schema.equals(schemas[0], check_metadata=True):
-            raise DataError(
-                f"{shown(folder / name)} has other columns or classes than {names[0]}; keep one set"
-                " in a folder."
-            )
-    return tuple(sum(len(each.blobs) for each in _pieces(folder / name)) for name in names)
 
 
 def _schema(path: Path) -> pa.Schema:
@@ -280,23 +229,12 @@ def _schema(path: Path) -> pa.Schema:
         return file.schema_arrow
 
 
-def _pieces(path: Path) -> Iterator[_Piece]:
-    """A shard's row groups, one at a time, with their checksums verified."""
-    import pyarrow.parquet as pq
-
-    with _reading_shard(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
-        for group in range(file.num_row_groups):
-            table = file.read_row_group(group)
-            table.validate(full=True)
-            yield _piece(table, path)
-
-
-def _piece(table: pa.Table, path: Path) -> _Piece:
+def _piece(table: pa.Table, path: Path) -> Piece:
     shard = from_table(table, path)
     if shard.labels is None or shard.class_names is None:
         raise DataError(f"{shown(path)} has no labels or class names; make it again.")
     labels = as_labels(shard.labels, count=len(shard.blobs), where=path)
-    return _Piece(shard.blobs, labels, names_for(labels, shard.class_names, where=path))
+    return Piece(shard.blobs, labels, names_for(labels, shard.class_names, where=path))
 
 
 @contextmanager
@@ -311,101 +249,3 @@ def _reading_shard(path: Path) -> Iterator[None]:
                 f"{shown(path)} is damaged or no shard; remove it and those after it, then make"
                 " them again."
             ) from error
-
-
-def _check_free(place: Path, out: Path, *, source: Path, force: bool) -> None:
-    """Refuse a place that is not ours to replace, before any work is done."""
-    if place.is_relative_to(source.expanduser().resolve()):
-        raise ConfigError(f"{shown(out)} lies in the folder of the shards; choose one outside it.")
-    with _writing(out):
-        if not place.exists() or (place.is_dir() and not any(place.iterdir())):
-            return
-        if not (place.is_dir() and _is_ours(place)):
-            raise ConfigError(f"{shown(out)} holds something else; choose another folder.")
-    if not force:
-        raise ConfigError(f"{shown(out)} exists; give another path, or --force to overwrite it.")
-
-
-def _is_ours(place: Path) -> bool:
-    """Whether nothing but unpacked images would be lost with a folder."""
-    files = [each for each in place.rglob("*") if not each.is_dir() and each.name != _MARKER]
-    return (place / _MARKER).is_file() and all(_PICTURE.fullmatch(each.name) for each in files)
-
-
-@contextmanager
-def _staged(place: Path, out: Path) -> Iterator[Path]:
-    """An empty hidden folder beside the place, held against other processes, gone in the end."""
-    staging = place.with_name(f".{place.name}.part")
-    staging.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(staging, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ConfigError(f"{shown(out)} is being written by another process.") from None
-        try:
-            _empty(staging)
-            yield staging
-        finally:
-            shutil.rmtree(staging, ignore_errors=True)
-    finally:
-        os.close(descriptor)
-
-
-def _empty(folder: Path) -> None:
-    for each in folder.iterdir():
-        if each.is_dir():
-            shutil.rmtree(each)
-        else:
-            each.unlink()
-
-
-def _unpack(folder: Path, shards: int, staging: Path, *, digits: int) -> None:
-    made: dict[int, Path] = {}
-    row = 0
-    for path in (folder / _shard_name(number) for number in range(shards)):
-        for content, label, class_name in _rows(path):
-            if label not in made:
-                made[label] = staging / _file_name(class_name, label)
-                made[label].mkdir()
-            (made[label] / f"{row:0{digits}d}.png").write_bytes(content)
-            row += 1
-
-
-def _rows(path: Path) -> Iterator[tuple[bytes, int, str]]:
-    """The encoded image, the label and the class name of each row."""
-    for piece in _pieces(path):
-        for inside, label in enumerate(piece.labels.tolist()):
-            content = piece.blobs[inside]
-            if content is None:
-                raise DataError(f"{shown(path)} has a row without an image; make it again.")
-            yield content, label, piece.class_names[label]
-
-
-def _put_in_place(staging: Path, place: Path) -> None:
-    """Rename, with an earlier folder kept aside until that is done."""
-    if not place.exists():
-        staging.rename(place)
-        return
-    aside = Path(tempfile.mkdtemp(prefix=f".{place.name}.", suffix=".old", dir=place.parent))
-    place.rename(aside)
-    try:
-        staging.rename(place)
-    except BaseException:
-        aside.rename(place)
-        raise
-    shutil.rmtree(aside, ignore_errors=True)
-
-
-def _file_name(class_name: str, label: int) -> str:
-    """The class name with %XX for what a file name should not have; no two classes share one."""
-    safe = "".join(c if c.isprintable() and c not in _UNSAFE else _escaped(c) for c in class_name)
-    if safe[:1] in (".", " "):
-        safe = _escaped(safe[0]) + safe[1:]
-    if safe[-1:] in (".", " "):
-        safe = safe[:-1] + _escaped(safe[-1])
-    return safe if 0 < len(safe.encode()) <= _LONGEST_NAME else f"%class-{label}"
-
-
-def _escaped(character: str) -> str:
-    return "".join(f"%{byte:02X}" for byte in character.encode("utf-8", "surrogatepass"))

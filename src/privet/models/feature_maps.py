@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any, Self
 
 from torch import Tensor, nn
@@ -61,9 +61,11 @@ class FeatureMaps(nn.Module):
         modules = dict(self.network.named_modules())
         with ExitStack() as stack:
             for name in self.layers:
-                handle = modules[name].register_forward_hook(_note(name, found, versions))
+                note = _note(name, found, versions, wanted=len(self.layers))
+                handle = modules[name].register_forward_hook(note)
                 stack.callback(handle.remove)
-            self.network(fitted(images, channels=self.channels, image_size=self.image_size))
+            with suppress(_Enough):
+                self.network(fitted(images, channels=self.channels, image_size=self.image_size))
         for name in self.layers:
             if name not in found:
                 raise ConfigError(f"Layer {name!r} of the encoder was not used: choose another.")
@@ -74,11 +76,17 @@ class FeatureMaps(nn.Module):
         return {name: found[name] for name in self.layers}
 
 
-def _note(name: str, found: dict[str, Tensor], versions: dict[str, int]) -> Any:
+class _Enough(Exception):  # noqa: N818  (not a mistake)
+    """All layers were seen: what follows them need not be computed."""
+
+
+def _note(name: str, found: dict[str, Tensor], versions: dict[str, int], wanted: int) -> Any:
     def hook(_: nn.Module, __: Any, output: Any) -> None:
         if not isinstance(output, Tensor):
             raise ConfigError(f"Layer {name!r} returns no tensor: choose another.")
         found[name], versions[name] = output, output._version
+        if len(found) == wanted:
+            raise _Enough
 
     return hook
 

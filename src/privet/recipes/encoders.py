@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Protocol
 
 import torch
@@ -36,6 +35,9 @@ class EncoderChoice(Protocol):
     def treated_as_public(self) -> tuple[str, ...]:
         """For the certificate."""
 
+    def outline(self, shape: ImageShape, public: PublicRows | None) -> nn.Module:
+        """One of the same layout, at once; refused where `made` would be."""
+
     def made(
         self, shape: ImageShape, public: PublicRows | None, memory: Memory, told: Told
     ) -> nn.Module:
@@ -66,15 +68,16 @@ class Pretrained:
         default=("public images that the encoder was trained on",), init=False
     )
 
+    def outline(self, shape: ImageShape, public: PublicRows | None) -> nn.Module:
+        """Untrained."""
+        _ = _teaching(public), self._lessons(shape)
+        return ConvEncoder(shape[2]).folded()
+
     def made(
         self, shape: ImageShape, public: PublicRows | None, memory: Memory, told: Told
     ) -> nn.Module:
         """Trained once, then remembered."""
-        if public is None or int(public.targets.max()) == 0:
-            raise ConfigError(
-                "An encoder learns from public images of two classes or more: give --public or "
-                "--encoder-data, or another --encoder."
-            )
+        public = _teaching(public)
         network = ConvEncoder(shape[2])
         network.load_state_dict(memory.once("encoder", lambda: self._trained(shape, public, told)))
         return network.folded()
@@ -88,23 +91,22 @@ class Pretrained:
         warm_up(
             network,
             public,
-            WarmUp(
-                epochs=self.epochs,
-                batch_size=self.batch_size,
-                learning_rate=self.learning_rate,
-                augment=CropFlip(
-                    padding=self.shift,
-                    flip=False,
-                    mode="constant",
-                    invert=self.invert and shape[2] == 1,
-                ),
-                label_smoothing=0.1,
-            ),
+            self._lessons(shape),
             generator=generator,
             head=head,
             on_epoch=lambda epoch, _: told(epoch + 1, self.epochs),
         )
         return {name: each.contiguous() for name, each in network.state_dict().items()}
+
+    def _lessons(self, shape: ImageShape) -> WarmUp:
+        invert = self.invert and shape[2] == 1
+        return WarmUp(
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            augment=CropFlip(padding=self.shift, flip=False, mode="constant", invert=invert),
+            label_smoothing=0.1,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,21 +119,38 @@ class Saved:
         default=("the weights of a saved encoder",), init=False
     )
 
+    def outline(self, shape: ImageShape, public: PublicRows | None) -> nn.Module:
+        """Itself, refused if it does not fit."""
+        weights, network = self._weights(), ConvEncoder(shape[2])
+        first = weights.get("layers.0.0.weight")
+        if first is not None and first.dim() == 4 and first.shape[1] != shape[2]:
+            raise ConfigError(
+                f"{shown(self.file)} is an encoder of {first.shape[1]} channels and the images "
+                f"have {shape[2]}: give --channels, or another --encoder."
+            )
+        try:
+            network.load_state_dict(weights)
+        except RuntimeError:
+            raise DataError(
+                f"{shown(self.file)} has other layers or sizes than the encoders of runs: give "
+                "the encoder.safetensors of one."
+            ) from None
+        return network.folded()
+
     def made(
         self, shape: ImageShape, public: PublicRows | None, memory: Memory, told: Told
     ) -> nn.Module:
-        """Read, and refused if it does not fit."""
-        network = ConvEncoder(shape[2])
+        """Read."""
+        return self.outline(shape, public)
+
+    def _weights(self) -> Tensors:
         try:
-            network.load_state_dict(load_file(self.file))
+            weights = load_file(self.file)
         except (OSError, SafetensorError) as error:
             raise DataError(f"{shown(self.file)} cannot be read ({error}).") from None
-        except RuntimeError:
-            raise ConfigError(
-                f"{shown(Path(self.file))} is no encoder of images with {shape[2]} channels: "
-                "bring images to its colours with --channels, or give another."
-            ) from None
-        return network.folded()
+        if not all(each.isfinite().all() for each in weights.values()):
+            raise DataError(f"{shown(self.file)} has weights that are not finite: give another.")
+        return weights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,11 +169,24 @@ class ImageNet:
         default=("ImageNet, by an EfficientNet-Lite that was trained on it",), init=False
     )
 
+    def outline(self, shape: ImageShape, public: PublicRows | None) -> Encoder:
+        """Itself."""
+        return efficientnet_lite(self.version, self.image_size)
+
     def made(
         self, shape: ImageShape, public: PublicRows | None, memory: Memory, told: Told
     ) -> Encoder:
         """From its package."""
-        return efficientnet_lite(self.version, self.image_size)
+        return self.outline(shape, public)
+
+
+def _teaching(public: PublicRows | None) -> PublicRows:
+    if public is None or int(public.targets.min()) == int(public.targets.max()):
+        raise ConfigError(
+            "An encoder learns from public images of two classes or more: give --public or "
+            "--encoder-data, or another --encoder."
+        )
+    return public
 
 
 ENCODERS = {

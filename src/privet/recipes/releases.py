@@ -23,8 +23,10 @@ from privet.privacy import (
     Relation,
     noise_multiplier,
 )
+from privet.recipes.interrupts import Stoppable, undisturbed
 from privet.release import Embedding
 
+USUAL_SIZE = 10_000.0
 Tensors = dict[str, Tensor]
 Images = NDArray[np.uint8]
 Labels = NDArray[np.int64]
@@ -38,11 +40,18 @@ class Memory(Protocol):
     def once(self, name: str, make: Callable[[], Tensors]) -> Tensors:
         """What was made under this name before, or what is made now."""
 
+    def paid(self, name: str, embedding: Embedding, make: Callable[[], Tensors]) -> Tensors:
+        """Likewise, of what left the hedge through an embedding and cannot be had again."""
+
 
 class NoMemory:
     """Makes everything anew: for a run in one process."""
 
     def once(self, name: str, make: Callable[[], Tensors]) -> Tensors:
+        """Now."""
+        return make()
+
+    def paid(self, name: str, embedding: Embedding, make: Callable[[], Tensors]) -> Tensors:
         """Now."""
         return make()
 
@@ -90,6 +99,28 @@ class Release:
     noise_ratio: float = 1.0
 
 
+def relative_noise(
+    budget: Budget, relation: Relation, declared_size: float | None, num_classes: int
+) -> float:
+    """Of one release: its noise multiplier over the number of images in a class.
+
+    Args:
+        budget: what is spent on it.
+        relation: which data sets are neighbours.
+        declared_size: the number of private images; a usual one if nobody declares it.
+        num_classes: among which they are taken to be divided evenly.
+    """
+    [mechanism] = affordable_sums(budget, relation, [1.0])
+    return mechanism.noise_multiplier * num_classes / (declared_size or USUAL_SIZE)
+
+
+def hedge_noise(hedge: Hedge, num_classes: int) -> float:
+    """`relative_noise` of a hedge's reservation."""
+    record, ledger = hedge.reservation.record, hedge.reservation.ledger
+    budget = Budget(epsilon=record.epsilon, delta=ledger.budget.delta)
+    return relative_noise(budget, ledger.relation, record.declared_size, num_classes)
+
+
 def planned(hedge: Hedge, releases: Sequence[Release]) -> list[GaussianSum]:
     """One mechanism for each, together at the cost of the reservation; the plan is fixed."""
     return planned_sums(
@@ -102,20 +133,30 @@ def planned_sums(
 ) -> list[GaussianSum]:
     """Likewise, for releases whose embeddings are not known yet."""
     reservation = hedge.reservation
-    ratios = tuple(noise_ratios or (1.0,) * len(clip_norms))
     ledger = reservation.ledger
     budget = Budget(epsilon=reservation.record.epsilon, delta=ledger.budget.delta)
-    multiplier = release_noise(budget, ledger.relation, ratios)
-    found = [
-        GaussianSum(clip_norm=clip_norm, noise_multiplier=multiplier * ratio)
-        for clip_norm, ratio in zip(clip_norms, ratios, strict=True)
-    ]
+    found = affordable_sums(budget, ledger.relation, clip_norms, noise_ratios)
     plan = Plan.of(*(each.event for each in found))
     if reservation.record.plan is None:
         reservation.fix(plan)
     elif reservation.plan != plan:
         raise PrivacyError("The reservation was made for another plan: start another run.")
     return found
+
+
+def affordable_sums(
+    budget: Budget,
+    relation: Relation,
+    clip_norms: Sequence[float],
+    noise_ratios: Sequence[float] | None = None,
+) -> list[GaussianSum]:
+    """A mechanism for each clip norm, with the least noise for the budget."""
+    ratios = tuple(noise_ratios or (1.0,) * len(clip_norms))
+    multiplier = release_noise(budget, relation, ratios)
+    return [
+        GaussianSum(clip_norm=clip_norm, noise_multiplier=multiplier * ratio)
+        for clip_norm, ratio in zip(clip_norms, ratios, strict=True)
+    ]
 
 
 def release_noise(budget: Budget, relation: Relation, ratios: Sequence[float]) -> float:
@@ -131,16 +172,15 @@ def release_noise(budget: Budget, relation: Relation, ratios: Sequence[float]) -
 def released(
     hedge: Hedge, embedding: Embedding, mechanism: GaussianSum, memory: Memory, name: str
 ) -> NoisySum:
-    """A release, paid for once."""
+    """A release, paid for once. From its spend until it is remembered, Ctrl-C waits."""
+    with undisturbed() as let_through:
 
-    def make() -> Tensors:
-        if not hedge.reservation.remaining(mechanism.event):
-            raise PrivacyError(
-                f"{name} was paid for and lost when the run was killed: start again with --force."
-            )
-        return dict(hedge.release(embedding, mechanism).blocks)
+        def make() -> Tensors:
+            if not hedge.reservation.remaining(mechanism.event):
+                raise PrivacyError(f"{name} was paid for already, and lost: start another run.")
+            return dict(hedge.release(Stoppable(embedding, let_through), mechanism).blocks)
 
-    return NoisySum(memory.once(name, make), mechanism.noise_scale)
+        return NoisySum(memory.paid(name, embedding, make), mechanism.noise_scale)
 
 
 def balanced(batch_size: int, num_classes: int, number: int = 0) -> Tensor:

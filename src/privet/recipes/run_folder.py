@@ -15,7 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from privet.data.disk import sync_folder, writing
 from privet.data.guard import shown
+from privet.data.png_folders import remove_png_folders
 from privet.errors import ConfigError, DataError
 
 CONFIG = "config.json"
@@ -31,7 +33,9 @@ LEDGER = "ledger.db"
 REPORT = "report.html"
 SAMPLES = "samples.png"
 STEPS = "steps"
+RELEASES = "releases"
 SYNTHETIC = "synthetic"
+PNG = "png"
 # But for config.json, which marks the folder as a run's and is only ever replaced.
 _FILES = (
     *(RESULT, MODEL, ENSEMBLE, CERTIFICATE, METRICS, DIAGNOSTICS, REPORT, SAMPLES),
@@ -128,9 +132,10 @@ class RunFolder:
 
         What an earlier run spent on the same data does not become unspent.
         """
-        for name in (*_FILES, *self._listed(STEPS, "*.safetensors"), *self._listed(SYNTHETIC)):
+        for name in (*_FILES, *self._steps(), *self._listed(SYNTHETIC, "part-*.parquet")):
             (self.path / name).unlink(missing_ok=True)
             (self.path / (name + _PART)).unlink(missing_ok=True)
+        remove_png_folders(self.path / PNG)
         if not self.has(LEDGER):
             return None
         number = 1
@@ -142,7 +147,12 @@ class RunFolder:
                 old.rename(self.path / f"ledger.{number}.db{suffix}")
         return self.path / f"ledger.{number}.db"
 
-    def _listed(self, folder: str, pattern: str = "part-*.parquet") -> list[str]:
+    def _steps(self) -> list[str]:
+        return [
+            name for folder in (STEPS, RELEASES) for name in self._listed(folder, "*.safetensors*")
+        ]
+
+    def _listed(self, folder: str, pattern: str) -> list[str]:
         return [str(each.relative_to(self.path)) for each in (self.path / folder).glob(pattern)]
 
     def discard(self, name: str) -> None:
@@ -167,9 +177,25 @@ class RunFolder:
 
     def write_with(self, name: str, write: Callable[[Path], object]) -> None:
         """A file that something else writes, put in its place when it is durable."""
+        with self._drafted(name, write) as draft:
+            draft.replace(self.path / name)
+            sync_folder(draft.parent)
+
+    def rehearse(self, name: str, content: bytes) -> None:
+        """Write and forget: refused now if it would be refused later."""
+        with self._drafted(name, lambda path: path.write_bytes(content)):
+            pass
+
+    @contextmanager
+    def _drafted(self, name: str, write: Callable[[Path], object]) -> Iterator[Path]:
+        """A durable file beside its place, gone in the end if it was not put there."""
         draft = self.path / (name + _PART)
-        draft.parent.mkdir(exist_ok=True)
-        write(draft)
-        with draft.open("rb") as written:
-            os.fsync(written.fileno())
-        draft.replace(self.path / name)
+        with writing(self.path / name):
+            draft.parent.mkdir(exist_ok=True)
+            try:
+                write(draft)
+                with draft.open("rb") as written:
+                    os.fsync(written.fileno())
+                yield draft
+            finally:
+                draft.unlink(missing_ok=True)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass, is_dataclass, replace
 from typing import Any, Self
 
 from privet.errors import ConfigError, DataError
 from privet.privacy import Budget, Relation
-from privet.recipes.encoders import ENCODERS, EncoderChoice
+from privet.recipes.encoders import ENCODERS, EncoderChoice, Saved
 from privet.recipes.forms import Forms
 from privet.recipes.models import ImageShape
 from privet.recipes.run_config import Words, absolute
@@ -30,9 +29,9 @@ class SynthesisAsked(Words):
 
     def placed(self) -> Self:
         """Files in full."""
-        data = None if self.encoder_data is None else absolute(self.encoder_data)
+        data = None if self.encoder_data is None else _placed(self.encoder_data)
         encoder = self.encoder
-        if encoder is not None and encoder.endswith(_FILE):
+        if encoder is not None and _is_file(encoder):
             encoder = absolute(encoder)
         return replace(super().placed(), encoder=encoder, encoder_data=data)
 
@@ -87,12 +86,12 @@ def resolved(asked: SynthesisAsked, sets: Sets, *, seeded: bool) -> SynthesisCon
     if asked.method is None:
         raise ConfigError(f"Give --method: {', '.join(SYSTEMS)}.")
     return SynthesisConfig(
-        system=FORMS.read(System, asked.method, "--method"),
+        system=_system(asked.method),
         data=asked.data_choice,
         image_shape=sets.private.image_shape,
         class_names=sets.private.class_names or (),
         encoder=_encoder(asked.encoder or "conv"),
-        encoder_data=None if asked.encoder_data is None else absolute(asked.encoder_data),
+        encoder_data=None if asked.encoder_data is None else _placed(asked.encoder_data),
         budget=asked.budget,
         relation=relation_of(asked),
         ledger=None if asked.ledger is None else absolute(asked.ledger),
@@ -101,8 +100,26 @@ def resolved(asked: SynthesisAsked, sets: Sets, *, seeded: bool) -> SynthesisCon
     )
 
 
+def _placed(source: str) -> str:
+    """A built-in name, or a path that is found from any folder."""
+    return DataChoice(source=source).placed().source
+
+
+def _system(text: str) -> System:
+    """Nested settings start from those of the system that is named."""
+    kind = SYSTEMS.get(text.partition(":")[0])
+    usual = {} if kind is None else vars(kind.cls())
+    defaults = {type(each): each for each in usual.values() if is_dataclass(each)}
+    system: System = FORMS.read(System, text, "--method", defaults)
+    return system
+
+
 def _encoder(text: str) -> EncoderChoice:
-    if text.endswith(_FILE):
-        text = f"saved:file={Path(text).expanduser().resolve()}"
+    if _is_file(text):
+        return Saved(file=absolute(text))
     encoder: EncoderChoice = FORMS.read(EncoderChoice, text, "--encoder")
     return encoder
+
+
+def _is_file(text: str) -> bool:
+    return text.endswith(_FILE) and text.partition(":")[0] not in ENCODERS

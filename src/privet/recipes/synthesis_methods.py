@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import Tensor, nn
@@ -22,6 +22,9 @@ from privet.recipes.models import ImageShape
 from privet.recipes.releases import Memory, OnStep, Release, Synthetic
 from privet.recipes.sps import Sps, SpsPlus, sps, sps_embedding
 from privet.recipes.sps_g import SpsG, sps_g, sps_g_embedding
+from privet.synthesis.averages import RunningMoments
+
+_ENOUGH = 2000  # public images: nobody releases moments of as many components
 
 System = DpMerf | DpMepf | Sps | SpsPlus | SpsG
 
@@ -56,6 +59,47 @@ class Prepared:
 def needs_encoder(system: System) -> bool:
     """Whether it looks at images through a network."""
     return not isinstance(system, DpMerf)
+
+
+def stages_of(system: System) -> int:
+    """How often every image is optimised, and remembered as it was then."""
+    return len(system.clip_ratios) if isinstance(system, Sps) else 0
+
+
+def check(system: System, image_shape: ImageShape) -> None:
+    """Refuse what would else be found out after a release was paid for."""
+    if not system.count_share > 0:
+        raise ConfigError(f"--method count_share is {system.count_share:g}: give more than 0.")
+    if isinstance(system, Sps):
+        for stage in range(stages_of(system)):
+            _ = system.optimisation(stage)
+    else:
+        _check_generator(system, image_shape)
+    if isinstance(system, Sps | SpsG):
+        _ = RunningMoments(system.decay)
+    elif not system.average_rate > 0:
+        raise ConfigError(f"--method average_rate is {system.average_rate:g}: give more than 0.")
+
+
+def _check_generator(system: DpMerf | DpMepf | SpsG, image_shape: ImageShape) -> None:
+    height, width, _ = image_shape
+    if height != width or height % 4:
+        fitting = max(4, 4 * round(max(height, width) / 4))
+        raise ConfigError(
+            f"The images are {height}×{width} and a generator makes squares whose side is a "
+            f"multiple of 4: give --resize {fitting}, or --method sps."
+        )
+    if len(system.widths) != 4:
+        raise ConfigError(f"--method widths are {len(system.widths)} numbers: give 4.")
+    checks = system.checks if isinstance(system, DpMepf) else 1
+    if min(*system.widths, system.latent, system.batch_size, checks) < 1:
+        raise ConfigError("--method widths, latent, batch_size and checks must be 1 or more.")
+
+
+def outline_of(system: System, prepared: Prepared) -> list[Release]:
+    """The releases by way of a few public images: quick, and refused for the same reasons."""
+    public = None if prepared.public is None else prepared.public[:_ENOUGH]
+    return releases_of(system, replace(prepared, public=public))
 
 
 def releases_of(system: System, prepared: Prepared) -> list[Release]:

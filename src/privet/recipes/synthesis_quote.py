@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 
-from privet.privacy import PLD, GaussianRelease, Guarantee, Plan, Unit, events
+from privet.privacy import PLD, Guarantee, Plan, Unit, events
 from privet.privacy.budget import round_up
-from privet.recipes.releases import NoMemory, Release, release_noise
-from privet.recipes.run import Session
+from privet.recipes.releases import NoMemory
 from privet.recipes.synthesis_config import SynthesisAsked, SynthesisConfig
 from privet.recipes.synthesis_methods import Prepared, releases_of
-from privet.recipes.synthesis_run import Audience, prepare, staged
+from privet.recipes.synthesis_stage import Audience, SynthesisStage, staged
+from privet.release.embedding import COUNTS
 from privet.release.signal import BlockSignal, predicted_signals
 
 _LOW = 0.1
@@ -63,56 +62,69 @@ class SynthesisQuote:
 
 def quote(asked: SynthesisAsked, listener: Audience) -> SynthesisQuote:
     """Everything that is decided before a private row is read, refusals included."""
-    sets, config = staged(asked, Session(out=Path()), unread=True)
-    prepared = prepare(sets, config, 1, NoMemory(), listener)
-    releases = releases_of(config.system, prepared)
-    ratios = [each.noise_ratio for each in releases]
-    noise = release_noise(config.budget, config.relation, ratios)
-    plan = Plan.of(*(GaussianRelease(noise_multiplier=noise * each) for each in ratios))
-    signals = _signals(config, prepared, releases, noise)
-    for sentence in warnings(config, signals):
+    stage = staged(asked, unread=True)
+    stage.require_room()
+    signals: tuple[BlockSignal, ...] = ()
+    if stage.config.declared_size is None or stage.public is None:
+        listener.note("Give --declared-size and public images to see what noise leaves.")
+    else:
+        signals = predicted(stage, stage.prepared(1, NoMemory(), listener))
+    for sentence in (*stage.sets.notes, *warnings(stage.config, signals)):
         listener.note(sentence)
     return SynthesisQuote(
-        config=config,
-        noise_multiplier=noise,
+        config=stage.config,
+        noise_multiplier=stage.mechanisms[0].noise_multiplier,
         coordinates=sum(
-            block.numel() for each in releases for block in each.embedding.zeros().values()
+            block.numel() for each in stage.outline for block in each.embedding.zeros().values()
         ),
-        plan=plan,
-        guarantee=Guarantee(
-            epsilon=PLD().epsilon(plan.events, config.budget.delta, config.relation),
-            delta=config.budget.delta,
-            relation=config.relation,
-            unit=Unit.EXAMPLE,
-            accountant=PLD().name,
-        ),
+        plan=stage.plan,
+        guarantee=_guarantee(stage),
         signals=signals,
     )
 
 
-def _signals(
-    config: SynthesisConfig, prepared: Prepared, releases: list[Release], noise: float
-) -> tuple[BlockSignal, ...]:
-    """Of the first release, for classes of equal size."""
-    if prepared.public is None or config.declared_size is None:
+def predicted(stage: SynthesisStage, prepared: Prepared) -> tuple[BlockSignal, ...]:
+    """Of the first release, for classes of equal size; none without public images and a size."""
+    size, classes, public = stage.config.declared_size, prepared.num_classes, stage.public
+    if size is None or public is None:
         return ()
-    first = releases[0]
-    totals = torch.full((prepared.num_classes,), config.declared_size / prepared.num_classes)
-    images = prepared.public[:: max(1, len(prepared.public) // _PUBLIC_IMAGES)]
-    return tuple(predicted_signals(first.embedding, images, None, first.clip_norm, noise, totals))
+    release, mechanism = releases_of(stage.config.system, prepared)[0], stage.mechanisms[0]
+    some = slice(None, None, max(1, len(public) // _PUBLIC_IMAGES))
+    return tuple(
+        predicted_signals(
+            release.embedding,
+            public.inputs[some],
+            public.targets[some] if stage.knows_classes else None,
+            mechanism.clip_norm,
+            mechanism.noise_multiplier,
+            torch.full((classes,), size / classes),
+        )
+    )
 
 
 def warnings(config: SynthesisConfig, signals: tuple[BlockSignal, ...]) -> list[str]:
-    """What is allowed and yet worth a sentence."""
-    if config.declared_size is None:
-        return ["Declare the number of private images (--declared-size) to see what noise leaves."]
-    low = [each for each in signals if each.ratio < _LOW]
-    if signals and len(low) == len(signals):
+    """What noise swamps: allowed, and yet worth a sentence before it is paid for."""
+    moments = [each for each in signals if not each.name.startswith(COUNTS)]
+    best = max((each.ratio for each in moments), default=_LOW)
+    if best < _LOW:
         return [
-            f"At ε = {config.budget.epsilon:g} noise swamps every block of this release: spend "
-            "more, or release fewer numbers."
+            f"At ε = {config.budget.epsilon:g} noise swamps every block of this release (signal "
+            f"over noise {best:.2g} or less): spend more, or release fewer numbers."
         ]
     return [
-        f"Noise swamps {each.name} (signal over noise {each.ratio:.2g}): make it smaller."
-        for each in low
+        f"Noise swamps {each.name} (signal over noise {each.ratio:.2g}): "
+        + ("make it smaller." if each in moments else "raise count_share.")
+        for each in signals
+        if each.ratio < _LOW
     ]
+
+
+def _guarantee(stage: SynthesisStage) -> Guarantee:
+    budget, relation = stage.config.budget, stage.config.relation
+    return Guarantee(
+        epsilon=PLD().epsilon(stage.plan.events, budget.delta, relation),
+        delta=budget.delta,
+        relation=relation,
+        unit=Unit.EXAMPLE,
+        accountant=PLD().name,
+    )

@@ -1,9 +1,10 @@
-"""A linear discriminant straight from released moments: a baseline, a screen, a teacher."""
+"""A discriminant straight from released moments: a baseline, a screen for settings, a teacher."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -15,41 +16,53 @@ from privet.release.targets import GaussianTarget
 
 @dataclass(frozen=True, eq=False)
 class MomentDiscriminant:
-    """Class means and a shared precision for each part that knows classes, parts independent.
+    """Which class's Gaussian an image is likeliest under, parts taken as independent.
 
     Args:
         embedding: what was released.
-        means: (classes, D) by part.
-        precisions: (D, D) by part.
+        targets: by part, one Gaussian for each class.
     """
 
     embedding: Embedding
-    means: Mapping[str, Tensor]
-    precisions: Mapping[str, Tensor]
+    targets: Mapping[str, GaussianTarget]
 
     @classmethod
-    def of(cls, embedding: Embedding, targets: Mapping[str, GaussianTarget]) -> MomentDiscriminant:
-        """From cleaned Gaussians; covariances of classes are averaged, and so is their noise."""
+    def quadratic(cls, embedding: Embedding, targets: Mapping[str, GaussianTarget]) -> Self:
+        """Every class with its own covariance."""
         identity = torch.eye(embedding.num_classes)
         names = [part.name for part in embedding.parts if torch.equal(part.groups, identity)]
         if not names:
             raise ConfigError("A discriminant needs a part with moments of each class.")
-        return cls(
-            embedding,
-            {name: targets[name].mean for name in names},
-            {name: torch.linalg.inv(targets[name].covariance.mean(0)) for name in names},
-        )
+        return cls(embedding, {name: targets[name] for name in names})
+
+    @classmethod
+    def linear(cls, embedding: Embedding, targets: Mapping[str, GaussianTarget]) -> Self:
+        """Covariances of classes averaged, and so is their noise."""
+        pooled = {
+            name: GaussianTarget(
+                each.mean,
+                each.covariance.mean(0, keepdim=True).expand_as(each.covariance),
+                each.jitter,
+            )
+            for name, each in targets.items()
+        }
+        return cls.quadratic(embedding, pooled)
 
     def scores(self, images: Tensor) -> Tensor:
-        """Log-likelihoods up to what all classes share: (N, classes)."""
+        """Log-likelihoods up to a constant: (N, classes)."""
         with torch.no_grad():
             features = self.embedding.features(images)
-            found = []
-            for name, mean in self.means.items():
-                directions = mean @ self.precisions[name]
-                found.append(features[name] @ directions.T - (directions * mean).sum(1) / 2)
-            return torch.stack(found).sum(0)
+            return torch.stack(
+                [_log_likelihood(target, features[name]) for name, target in self.targets.items()]
+            ).sum(0)
 
     def probabilities(self, images: Tensor, temperature: float = 1.0) -> Tensor:
         """Soft labels; parts are not independent, so a temperature above 1 makes up for it."""
         return (self.scores(images) / temperature).softmax(1)
+
+
+def _log_likelihood(target: GaussianTarget, z: Tensor) -> Tensor:
+    """Through the factors of precisions, one product for each class."""
+    gaps = z[None] - target.mean[:, None]
+    distances = (gaps @ target.whitening).square().sum(2)
+    return -(distances + target.log_determinant[:, None]).T / 2

@@ -36,6 +36,14 @@ class GaussianTarget:
         """Of the covariance."""
         return torch.logdet(self.covariance)
 
+    @cached_property
+    def whitening(self) -> Tensor:
+        """W with W Wᵀ the inverse of the covariance: x W has the identity as its covariance."""
+        factor = torch.linalg.cholesky(self.covariance)
+        identity = torch.eye(factor.shape[-1]).to(factor)
+        inverse: Tensor = torch.linalg.solve_triangular(factor, identity, upper=False)
+        return inverse.mT
+
 
 @dataclass(frozen=True, kw_only=True)
 class Cleaning:

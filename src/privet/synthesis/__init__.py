@@ -1,7 +1,7 @@
 """From a private release to images: everything here is post-processing, free to repeat."""
 
 from privet.synthesis.gaussians import gaussian_kl
-from privet.synthesis.generating import GeneratorTraining, sampled, train_generator
+from privet.synthesis.generating import GeneratorTraining, agreed, sampled, train_generator
 from privet.synthesis.matching import GaussianMatching, InTurn, Matching, MeanMatching
 from privet.synthesis.pixels import PixelOptimisation, optimised
 
@@ -12,6 +12,7 @@ __all__ = [
     "Matching",
     "MeanMatching",
     "PixelOptimisation",
+    "agreed",
     "gaussian_kl",
     "optimised",
     "sampled",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
+from privet.errors import ConfigError
 from privet.release import Moments
 
 
@@ -20,6 +21,8 @@ class RunningMoments:
     """
 
     def __init__(self, decay: float) -> None:
+        if not 0 <= decay < 1:
+            raise ConfigError(f"decay is {decay:g}; give 0 to below 1.")
         self._decay = decay
         self._batches = 0
         self._kept: dict[str, tuple[Tensor, Tensor | None]] = {}

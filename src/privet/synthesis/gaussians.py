@@ -25,7 +25,8 @@ class _GaussianKL(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, target: GaussianTarget, mean: Tensor, covariance: Tensor) -> Tensor:
-        factor = torch.linalg.cholesky(covariance)
+        factor, failed = torch.linalg.cholesky_ex(covariance)
+        factor = factor.masked_fill(failed[:, None, None] > 0, torch.nan)  # who asks, refuses
         precision = torch.cholesky_inverse(factor)
         gap = mean - target.mean
         spread = target.covariance + gap[:, :, None] * gap[:, None, :]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -16,6 +17,16 @@ from privet.synthesis.keys import keyed
 from privet.synthesis.matching import Matching
 
 OnStep = Callable[[int, float], None]
+_BATCH = 500
+_MOST_ATTEMPTS = 20
+_APART = 1 << 32  # seeds of attempts, beyond those of batches
+
+
+class Judge(Protocol):
+    """Who knows what classes look like, by what was released."""
+
+    def scores(self, images: Tensor) -> Tensor:
+        """(N, classes), highest for the likeliest."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,10 +100,35 @@ def sampled(generator: nn.Module, labels: Tensor, *, latent: int, seed: int) -> 
     generator.eval()
     found = []
     with torch.no_grad():
-        for batch, some in enumerate(torch.split(labels, 500)):
+        for batch, some in enumerate(torch.split(labels, _BATCH)):
             images = generator(_latents(len(some), latent, seed, batch).to(some.device), some)
             found.append(to_pixels(images))
     return np.concatenate(found)
+
+
+def agreed(
+    generator: nn.Module, labels: Tensor, judge: Judge, *, latent: int, seed: int
+) -> NDArray[np.uint8]:
+    """Likewise, drawn again until a judge assigns each image to its label; a few may stay.
+
+    Images between two classes teach a classifier nothing but doubt; released moments tell which
+    they are.
+    """
+    images = sampled(generator, labels, latent=latent, seed=seed)
+    wrong = _wrong(images, labels, judge)
+    for attempt in range(1, _MOST_ATTEMPTS):
+        if not len(wrong):
+            break
+        again = seed + attempt * _APART
+        images[wrong] = sampled(generator, labels[wrong], latent=latent, seed=again)
+        wrong = wrong[_wrong(images[wrong], labels[wrong], judge)]
+    return images
+
+
+def _wrong(images: NDArray[np.uint8], labels: Tensor, judge: Judge) -> NDArray[np.int64]:
+    batches = torch.split(torch.from_numpy(images), _BATCH)
+    found = torch.cat([judge.scores(batch).argmax(1) for batch in batches])
+    return np.flatnonzero((found != labels).numpy())
 
 
 def to_pixels(images: Tensor) -> NDArray[np.uint8]:

@@ -1,0 +1,120 @@
+"""What a run of many processes remembers: tensors under names, each whole or not at all.
+
+What was paid for lies apart from what can be made again, beside a probe: a few numbers that its
+embedding makes of fixed images. Another encoder, or another draw of projections, makes others, and
+would read a release in the wrong coordinates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from torch import Tensor
+
+from privet.data.guard import shown
+from privet.errors import DataError
+from privet.recipes.releases import Tensors
+from privet.recipes.run_folder import RELEASES, STEPS, RunFolder
+from privet.release import Embedding
+
+_PROBE = "probe:"
+_PROBE_IMAGES = 2
+_PROBE_NUMBERS = 48  # of each source
+_TOLERANCE = 1e-2  # other machines round otherwise
+
+
+class FolderMemory:
+    """Steps and releases in a run's folder.
+
+    Args:
+        folder: the run's.
+        image_shape: of the images that an embedding takes.
+    """
+
+    def __init__(self, folder: RunFolder, image_shape: tuple[int, int, int]) -> None:
+        self._folder, self._image_shape = folder, image_shape
+
+    @property
+    def num_paid(self) -> int:
+        """How many releases are kept."""
+        return len(list((self._folder / RELEASES).glob("*.safetensors")))
+
+    def once(self, name: str, make: Callable[[], Tensors]) -> Tensors:
+        """Read, or made and written."""
+        file = f"{STEPS}/{name}.safetensors"
+        if self._folder.has(file):
+            return self._read(file, "remove it, and it is made again")
+        made = make()
+        self._write(file, made)
+        return made
+
+    def paid(self, name: str, embedding: Embedding, make: Callable[[], Tensors]) -> Tensors:
+        """Read and recognised; or made and written, once it is sure that it can be written."""
+        file, zeros = f"{RELEASES}/{name}.safetensors", embedding.zeros()
+        probe = _probe(embedding, self._image_shape)
+        if self._folder.has(file):
+            kept = self._read(file, "put back a copy, or start again with --force")
+            return self._recognised(file, kept, zeros, probe)
+        self._folder.rehearse(file, _bytes({**zeros, **probe}))
+        made = make()
+        self._write(file, {**made, **probe})
+        return made
+
+    def _read(self, file: str, remedy: str) -> Tensors:
+        try:
+            return load_file(self._folder / file)
+        except (OSError, SafetensorError) as error:
+            raise DataError(
+                f"{shown(self._folder / file)} cannot be read ({error}): {remedy}."
+            ) from None
+
+    def _write(self, file: str, made: Tensors) -> None:
+        content = _bytes(made)
+        self._folder.write_with(file, lambda path: path.write_bytes(content))
+
+    def _recognised(self, file: str, kept: Tensors, zeros: Tensors, probe: Tensors) -> Tensors:
+        blocks = {name: each for name, each in kept.items() if not name.startswith(_PROBE)}
+        stored = {name: each for name, each in kept.items() if name.startswith(_PROBE)}
+        if _shapes(blocks) == _shapes(zeros) and _alike(stored, probe):
+            return blocks
+        raise DataError(
+            f"{shown(self._folder / file)} was released through another encoder or projection: "
+            "bring back what it was made with, or start again with --force."
+        )
+
+
+def _probe(embedding: Embedding, image_shape: tuple[int, int, int]) -> Tensors:
+    """What an embedding makes of fixed images, and where it is centred."""
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randint(256, (_PROBE_IMAGES, *image_shape), generator=generator).byte()
+    with torch.no_grad():
+        found = dict(embedding.features(images))
+    for part in embedding.parts:
+        found |= {f"centre {part.name} {kind}": each for kind, each in part.centres.items()}
+    return {_PROBE + name: _some(each) for name, each in found.items()}
+
+
+def _some(values: Tensor) -> Tensor:
+    """As many numbers as a probe has, from all over."""
+    flat = values.flatten().float()
+    return flat[:: max(1, len(flat) // _PROBE_NUMBERS)][:_PROBE_NUMBERS].clone()
+
+
+def _alike(stored: Tensors, probe: Tensors) -> bool:
+    return _shapes(stored) == _shapes(probe) and all(
+        torch.allclose(
+            stored[name], each, rtol=_TOLERANCE, atol=_TOLERANCE * float(each.abs().mean())
+        )
+        for name, each in probe.items()
+    )
+
+
+def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, torch.Size]:
+    return {name: each.shape for name, each in tensors.items()}
+
+
+def _bytes(tensors: Tensors) -> bytes:
+    return save({name: each.detach().cpu().contiguous() for name, each in tensors.items()})

@@ -1,0 +1,106 @@
+"""The images of a run on disk: shards, PNG files, a sheet of samples. They grow at no cost."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from privet.data import load
+from privet.data.contact_sheet import draw_contact_sheet
+from privet.data.disk import check_free_space
+from privet.data.png_folders import write_png_folders
+from privet.data.shards import largest_shard, read_shards, shard_name, write_shard
+from privet.errors import ConfigError
+from privet.recipes.releases import Synthetic
+from privet.recipes.run_folder import PNG, RESULT, SAMPLES, SYNTHETIC, RunFolder
+from privet.recipes.synthesis_config import SynthesisConfig
+from privet.recipes.synthesis_methods import stages_of
+from privet.recipes.synthesis_stage import Audience
+
+_ON_SHEET = 240
+_BYTES = 4  # of a pixel that is being optimised
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What a run is to leave.
+
+    Args:
+        count: images.
+        png: also as PNG files, a folder for each class.
+    """
+
+    count: int
+    png: bool = False
+
+    def __post_init__(self) -> None:
+        if self.count < 1:
+            raise ConfigError(f"--count is {self.count}: give 1 or more.")
+
+    def grown(self, count: int | None, png: bool) -> Wanted:
+        """As much as before, or more."""
+        grown = Wanted(count=self.count if count is None else count, png=self.png or png)
+        if grown.count < self.count:
+            raise ConfigError(f"The run has {self.count:,} images: ask for as many or more.")
+        return grown
+
+    def made(self, folder: RunFolder) -> bool:
+        """Whether a run has left that."""
+        if not folder.has(RESULT):
+            return False
+        result = folder.read(RESULT)
+        return bool(result["images"] == self.count and result["png"] >= self.png)
+
+
+def check_space(folder: RunFolder, config: SynthesisConfig, wanted: Wanted) -> None:
+    """Refuse to begin what the disk cannot hold: shards, and batches that stages remember."""
+    pixels = math.prod(config.image_shape)
+    remembered = stages_of(config.system) * wanted.count * pixels * _BYTES
+    needed = largest_shard(wanted.count, config.image_shape) + remembered
+    check_free_space(folder.path, needed)
+
+
+def write_images(
+    synthetic: Synthetic,
+    config: SynthesisConfig,
+    folder: RunFolder,
+    listener: Audience,
+    wanted: Wanted,
+) -> None:
+    """Everything that is wanted and not there yet."""
+    _write_shards(synthetic, config, folder, listener, wanted.count)
+    if wanted.png:
+        write_png_folders(folder / SYNTHETIC, folder / PNG, force=True)
+    _write_sheet(folder)
+
+
+def _write_shards(
+    synthetic: Synthetic,
+    config: SynthesisConfig,
+    folder: RunFolder,
+    listener: Audience,
+    count: int,
+) -> None:
+    """One batch in each; a last one that was cut short is made again, whole."""
+    place, size = folder / SYNTHETIC, synthetic.batch_size
+    there = read_shards(place)
+    whole = len(there)
+    if there and there[-1] < min(size, count - (whole - 1) * size):
+        whole -= 1
+    tell = listener.progress("images")
+    for number in range(whole, math.ceil(count / size)):
+        images, labels = synthetic.batch(number)
+        left = count - number * size
+        check_free_space(place, largest_shard(min(left, size), config.image_shape))
+        (place / shard_name(number)).unlink(missing_ok=True)
+        write_shard(place, number, images[:left], labels[:left], config.class_names)
+        tell(min(count, (number + 1) * size), count)
+
+
+def _write_sheet(folder: RunFolder) -> None:
+    images = load(folder / SYNTHETIC)
+    rows = np.arange(min(len(images), _ON_SHEET))
+    sheet = draw_contact_sheet(images.take(rows), lines=1)
+    folder.write_with(SAMPLES, lambda path: sheet.save(path, "PNG"))

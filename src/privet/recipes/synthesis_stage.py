@@ -1,0 +1,158 @@
+"""`privet synthesize` before anything is spent: configuration, public images, outline, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import nn
+
+from privet.data import load
+from privet.data.options import Channels
+from privet.hedge import GaussianSum
+from privet.privacy import Ledger, Plan
+from privet.public import PublicRows
+from privet.recipes.releases import Memory, Release, affordable_sums
+from privet.recipes.sets import Sets, read_sets, refuse_private
+from privet.recipes.synthesis_config import SynthesisAsked, SynthesisConfig, resolved
+from privet.recipes.synthesis_methods import Prepared, check, needs_encoder, outline_of
+
+
+class Audience(Protocol):
+    """Whoever started a run."""
+
+    def note(self, sentence: str) -> None:
+        """Something worth a line."""
+
+    def progress(self, name: str) -> Callable[[int, int], None]:
+        """To be told how much of how much is done."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SynthesisStage:
+    """Everything that a run works with, and that needs no private row.
+
+    Args:
+        config: what follows from what was asked for.
+        sets: images; the private ones are for the hedge alone.
+        public: for principal components and predictions.
+        teaching: what an encoder learns from.
+        outline: the releases, as an encoder that knows nothing yet would make them.
+    """
+
+    config: SynthesisConfig
+    sets: Sets
+    public: PublicRows | None
+    teaching: PublicRows | None
+    outline: list[Release]
+
+    @property
+    def knows_classes(self) -> bool:
+        """Whether public labels mean the private classes."""
+        return self.sets.public is not None and self.sets.public_classes is None
+
+    @property
+    def mechanisms(self) -> list[GaussianSum]:
+        """Of the releases, with the least noise for the budget."""
+        return affordable_sums(
+            self.config.budget,
+            self.config.relation,
+            [each.clip_norm for each in self.outline],
+            [each.noise_ratio for each in self.outline],
+        )
+
+    @property
+    def plan(self) -> Plan:
+        """All that will happen to private rows."""
+        return Plan.of(*(each.event for each in self.mechanisms))
+
+    def require_room(self) -> None:
+        """Refuse what the owner's ledger would not pay for; nothing is written."""
+        if self.config.ledger is not None:
+            with closing(Ledger.open(self.config.ledger)) as ledger:
+                ledger.require_room(self.plan)
+
+    def prepared(self, count: int, memory: Memory, listener: Audience) -> Prepared:
+        """With its encoder: all that public images are for, before the first private one.
+
+        Args:
+            count: images that were asked for when the run began.
+            memory: of an encoder that was trained before.
+            listener: told of its training.
+        """
+        encoder = None
+        if needs_encoder(self.config.system):
+            if self.config.encoder.needs_public:
+                listener.note("The encoder learns from public images.")
+            encoder = self.config.encoder.made(
+                self.config.image_shape, self.teaching, memory, listener.progress("encoder")
+            )
+        return _prepared(self.config, encoder, self.public, count)
+
+    @property
+    def treated_as_public(self) -> tuple[str, ...]:
+        """For the certificate, beside what the system itself names."""
+        used: list[str] = []
+        if needs_encoder(self.config.system):
+            used.extend(self.config.encoder.treated_as_public)
+        if self.sets.test is not None:
+            used.append("test rows, declared non-private and left out")
+        return tuple(used)
+
+
+def staged(asked: SynthesisAsked, *, seeded: bool = False, unread: bool = False) -> SynthesisStage:
+    """Read, decide and check; the cheapest refusals come first.
+
+    Args:
+        asked: what was asked for.
+        seeded: whether noise comes from a seed.
+        unread: leave private images undecoded where their format allows it.
+    """
+    _ = asked.budget
+    sets = read_sets(asked.data_choice, unread=unread)
+    config = resolved(asked, sets, seeded=seeded)
+    check(config.system, config.image_shape)
+    if config.encoder_data is not None:
+        refuse_private("encoder-data", config.encoder_data, config.data.source)
+    own = None if sets.public is None else PublicRows.from_images(sets.public)
+    teaching = own if config.encoder_data is None else _encoder_rows(config)
+    public = teaching if own is None else own
+    encoder = None
+    if needs_encoder(config.system):
+        encoder = config.encoder.outline(config.image_shape, teaching)
+    stage = SynthesisStage(
+        config=config,
+        sets=sets,
+        public=public,
+        teaching=teaching,
+        outline=outline_of(config.system, _prepared(config, encoder, public, count=1)),
+    )
+    _ = stage.mechanisms  # which refuse clip norms that cannot be
+    return stage
+
+
+def _prepared(
+    config: SynthesisConfig, encoder: nn.Module | None, public: PublicRows | None, count: int
+) -> Prepared:
+    return Prepared(
+        image_shape=config.image_shape,
+        num_classes=len(config.class_names),
+        encoder=encoder,
+        public=None if public is None else public.inputs,
+        count=count,
+    )
+
+
+def _encoder_rows(config: SynthesisConfig) -> PublicRows:
+    height, width, channels = config.image_shape
+    assert config.encoder_data is not None
+    return PublicRows.from_images(
+        load(
+            config.encoder_data,
+            resize=(height, width),
+            channels=Channels.RGB if channels == 3 else Channels.GREY,
+            require_labels=True,
+        )
+    )

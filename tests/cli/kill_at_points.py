@@ -1,0 +1,66 @@
+"""Kill a run of `privet synthesize` at one point after another, resume, print what became of it.
+
+    python tests/cli/kill_at_points.py FOLDER WORDS...
+
+WORDS are those of an uninterrupted run in FOLDER/whole first; then of one in FOLDER/killed whose
+process sends itself SIGKILL at each of the points below, one point a process.
+"""
+
+import importlib
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import torch
+
+from tests.cli.kill_and_resume import finished, resumed
+
+torch.set_num_threads(1)  # threads do not survive a fork
+
+# A module, a function in it, and the number of the call that does not happen.
+POINTS = [
+    ("privet.public.warm_up", "_train_mode", 2),  # the second epoch of the encoder
+    ("privet.recipes.synthesis_run", "find_or_reserve", 1),
+    ("privet.hedge.clipping", "_batch_sum", 2),  # half-way through private images
+    ("privet.synthesis.matching", "gaussian_kl", 9),  # half-way through the generator's training
+    ("privet.recipes.synthesis_images", "write_shard", 2),
+    ("privet.data.png_folders", "_put_in_place", 1),
+    ("privet.recipes.synthesis_run", "_summary", 1),
+]
+NOWHERE = ("privet.recipes.synthesis_run", "_summary", 0)
+
+
+def killed(words, module, name, number):
+    """The exit status of a process that is killed when a function is called for the n-th time."""
+    child = os.fork()
+    if child == 0:
+        owner = importlib.import_module(module)
+        function, calls = getattr(owner, name), []
+
+        def dying(*arguments, **settings):
+            calls.append(name)
+            if len(calls) == number:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return function(*arguments, **settings)
+
+        setattr(owner, name, dying)
+        os._exit(finished(words) or 0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def run(folder, words):
+    assert finished([*words, "--out", str(folder / "whole")]) == 0  # and everything is imported
+    out = folder / "killed"
+    words = [*words, "--out", str(out)]
+    statuses = {
+        f"{module}.{name} {number}": killed(resumed(words, out), module, name, number)
+        for module, name, number in POINTS
+    }
+    return {"statuses": statuses, "code": killed(resumed(words, out), *NOWHERE)}
+
+
+if __name__ == "__main__":
+    report = run(Path(sys.argv[1]), sys.argv[2:])
+    sys.stderr.write(json.dumps(report) + "\n")

@@ -195,7 +195,7 @@ def main() -> None:
     done = json.loads(OUT.read_text())["runs"] if OUT.exists() else []
     start = time.monotonic()
     for each in all_runs():
-        words = " ".join(map(str, each.key.values()))
+        words = f" {' '.join(map(str, each.key.values()))} "
         known = any(all(old[k] == v for k, v in each.key.items()) for old in done)
         if known or options.only not in words:
             continue

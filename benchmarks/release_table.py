@@ -204,7 +204,8 @@ def main() -> None:
         found = do(each, options.data, options.public)
         done.append({**found, "settings": settings, "code": machine.COMMIT})
         machine.write(
-            OUT, {"name": "release_table", "rows": rows(done), "runs": done, **machine.facts()}
+            OUT,
+            {"name": "release_table", "rows": rows(done), "runs": done, "machine": machine.facts()},
         )
         print(words, found["accuracies"], f"{found['seconds']} s", flush=True)
 

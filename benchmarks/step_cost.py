@@ -8,7 +8,6 @@ gradients, clipping, noise, ledger, update.
 
 from __future__ import annotations
 
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -18,7 +17,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -49,43 +47,13 @@ from privet.learn.views import AsIs
 from privet.models import StandardisedConv2d, WideResNet, tiny_vit
 from privet.privacy import Ledger, Plan
 from privet.public import PublicRows
+from timing import Run, timed
 
 SHAPE, CLASSES = (32, 32, 3), 10
 CHUNK = 64  # images in a pass without privacy
 MECHANISM = PoissonSum(clip_norm=1.0, noise_multiplier=200.0, sampling_rate=1.0)
 LOOP = Engine(name=EngineName.LOOP)
 PACE = Pace(learning_rate=0.1, step=0, total=1)
-
-Run = Callable[[], Any]
-
-
-@dataclass(frozen=True)
-class Seconds:
-    """How long each run took, round by round."""
-
-    rounds: dict[str, list[float]]
-
-    def of(self, name: str) -> float:
-        """The median."""
-        return statistics.median(self.rounds[name])
-
-    def ratio(self, name: str, base: str) -> float:
-        """The median of the rounds' ratios."""
-        pairs = zip(self.rounds[name], self.rounds[base], strict=True)
-        return statistics.median(one / other for one, other in pairs)
-
-
-def timed(runs: dict[str, Run], rounds: int) -> Seconds:
-    """Each once to warm up, then in turn."""
-    for run in runs.values():
-        run()
-    seconds: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(rounds):
-        for name, run in runs.items():
-            start = time.perf_counter()
-            run()
-            seconds[name].append(time.perf_counter() - start)
-    return Seconds(seconds)
 
 
 def plain(model: nn.Module) -> nn.Module:

@@ -22,11 +22,9 @@ torch.set_num_threads(1)  # threads do not survive a fork
 # A module, a function in it, and the number of the call that does not happen.
 POINTS = [
     ("privet.public.warm_up", "_train_mode", 2),  # the second epoch of the encoder
-    ("privet.recipes.synthesis_run", "find_or_reserve", 1),
     ("privet.hedge.clipping", "_batch_sum", 2),  # half-way through private images
     ("privet.synthesis.matching", "gaussian_kl", 9),  # half-way through the generator's training
     ("privet.recipes.synthesis_images", "write_shard", 2),
-    ("privet.data.png_folders", "_put_in_place", 1),
     ("privet.recipes.synthesis_run", "_summary", 1),
 ]
 NOWHERE = ("privet.recipes.synthesis_run", "_summary", 0)

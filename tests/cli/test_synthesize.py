@@ -1,7 +1,6 @@
 """`privet synthesize` in one process: what it does, writes and says."""
 
 import json
-import re
 import shutil
 from dataclasses import asdict
 
@@ -10,13 +9,11 @@ import pytest
 from PIL import Image
 from safetensors.torch import load_file
 
-from privet.cli.progress import Watch
 from privet.data import load
 from privet.privacy import PLD, Certificate, Ledger, Relation
-from privet.recipes import synthesis_run
 from privet.recipes.sps_g import SpsG
 from privet.release import Cleaning
-from tests.cli.runs import QUICK_SYNTHESIS, SYSTEMS, names, read
+from tests.cli.runs import SYSTEMS, names, read
 
 
 def records(out):
@@ -154,169 +151,6 @@ def test_seeded_runs_repeat_and_others_do_not(synthesize, tmp_path):
     assert first == release("--noise-seed 1", "b")
     assert first[0] != release("--noise-seed 2", "c")[0]
     assert release("", "d")[0] != release("", "e")[0]
-
-
-class TestDryRun:
-    @pytest.fixture(autouse=True)
-    def closed(self, monkeypatch, tmp_path):
-        """No hedge, and nothing in the folder where the command runs."""
-        import privet.hedge.hedge as boundary
-
-        def refused(*_, **__):
-            raise AssertionError("a hedge was made")
-
-        monkeypatch.setattr(boundary.Hedge, "__init__", refused)
-        monkeypatch.chdir(tmp_path)
-
-    def test_it_foretells_noise_and_signal(self, privet, tmp_path, encoder, one_thread):
-        words = (
-            f"{QUICK_SYNTHESIS} --method {SYSTEMS['sps-g']} --encoder {encoder} --public 0.1 "
-            "--declared-size 1600 --out run --dry-run"
-        )
-        shown = privet(words)
-        assert shown.code == 0, shown.err
-        assert re.search(r"noise multiplier +1\.9939\n", shown.out)
-        for part in (
-            "1 × Gaussian release",
-            "ε = 2 at δ = 1e-05 (add or remove one example, PLD)",
-            "predicted from public images",
-            "  counts.mean",
-        ):
-            assert part in shown.out
-        body = json.loads(privet(f"{words} --json").out)
-        assert {"epsilon", "delta", "relation", "unit", "accountant"} <= body.keys()
-        ratios = body["signal_to_noise"]
-        assert len(ratios) == 11  # means and second moments of five parts, and counts
-        assert all(0 < ratio < 1000 for ratio in ratios.values())
-        less = json.loads(privet(f"{words} --json --declared-size 160").out)["signal_to_noise"]
-        assert all(less[name] == pytest.approx(each / 10) for name, each in ratios.items())
-        assert list(tmp_path.iterdir()) == []
-
-    def test_without_a_size_there_is_nothing_to_foretell(self, synthesize, encoder):
-        for words in ("--declared-size 1600", f"--public 0.1 --encoder {encoder}"):
-            shown = synthesize(f"{words} --dry-run --json")
-            assert shown.code == 0
-            assert "Give --declared-size and public images" in shown.err
-            assert json.loads(shown.out)["signal_to_noise"] == {}
-
-    def test_it_does_not_depend_on_private_pixels(self, privet, tmp_path, encoder, one_thread):
-        rng, labels = np.random.default_rng(0), np.arange(60) % 3
-        np.savez(tmp_path / "public.npz", x=rng.integers(0, 256, (60, 8, 8), np.uint8), y=labels)
-        words = QUICK_SYNTHESIS.replace("digits", str(tmp_path / "data.npz"))
-        words = (
-            f"{words} --method {SYSTEMS['sps-g']} --public {tmp_path / 'public.npz'} "
-            f"--encoder {encoder} --declared-size 60 --dry-run --json"
-        )
-        shown = []
-        for value in (0, 255):
-            np.savez(tmp_path / "data.npz", x=np.full((60, 8, 8), value, np.uint8), y=labels)
-            shown.append(privet(words))
-        assert shown[0] == shown[1]
-        assert shown[0].code == 0
-
-    def test_it_refuses_what_a_ledger_has_no_room_for(self, synthesize, tmp_path):
-        Ledger.create(tmp_path / "o.db", epsilon=1, delta=1e-5, relation="add-remove").close()
-        assert synthesize(f"--ledger {tmp_path / 'o.db'} --dry-run").code == 3
-
-
-def test_what_noise_swamps_is_said_before_it_is_paid_for(synthesize, encoder, monkeypatch):
-    said, reserve = [], synthesis_run.find_or_reserve
-
-    def reserved(*words):
-        said.append("reserved")
-        return reserve(*words)
-
-    def before_the_reservation(words, out):
-        said.clear()
-        method = f"--encoder {encoder} --public 0.1 --declared-size 1400 --method"
-        assert synthesize(f"{method} {words}", out=out).code == 0
-        return said[: said.index("reserved")]
-
-    monkeypatch.setattr(synthesis_run, "find_or_reserve", reserved)
-    monkeypatch.setattr(Watch, "note", lambda _, sentence: said.append(sentence))
-    [everything] = before_the_reservation(f"{SYSTEMS['sps-g']} --epsilon 0.001", "a")
-    assert "At ε = 0.001 noise swamps every block of this release (signal over" in everything
-    large = SYSTEMS["sps-g"].replace("deep=6", "deep=100")
-    [one] = before_the_reservation(f"{large} --epsilon 0.3", "b")
-    assert one.startswith("Noise swamps layers_4@4-100-class.second (signal over noise 0.0")
-    assert before_the_reservation(f"{SYSTEMS['sps-g']} --epsilon 10", "c") == []
-
-
-class TestMoreImages:
-    @pytest.mark.parametrize("method", ["dp-merf", "sps-plus"])
-    def test_they_cost_nothing_and_are_those_of_a_larger_run(
-        self, synthesize, privet, tmp_path, encoder, method
-    ):
-        words = f"--method {SYSTEMS[method]} --encoder {encoder} --noise-seed 3"
-        out = tmp_path / "run"
-        assert synthesize(f"{words} --count 30").code == 0
-        before, release = records(out), (out / "releases").iterdir()
-        contents = {path.name: path.read_bytes() for path in release}
-        first, _ = images(out)
-        more = privet(f"synthesize --out {out} --resume --count 90 --noise-seed 3 --json")
-        assert more.code == 0, more.err
-        assert json.loads(more.out)["images"] == read(out / "result.json")["images"] == 90
-        assert records(out) == before
-        assert all((out / "releases" / name).read_bytes() == b for name, b in contents.items())
-        found, labels = images(out)
-        assert len(found) == 90
-        assert np.array_equal(found[:30], first)
-        assert np.bincount(labels).tolist() == [9] * 10
-        if method == "dp-merf":  # stages of SPS are centred on as many images as were asked for
-            assert synthesize(f"{words} --count 90", out="whole").code == 0
-            assert np.array_equal(images(tmp_path / "whole")[0], found)
-
-    def test_no_private_image_is_read_for_them(self, synthesize, tmp_path, monkeypatch):
-        from privet.hedge.units import Rows
-
-        assert synthesize().code == 0
-
-        def read_again(*_):
-            raise AssertionError("private rows were read")
-
-        monkeypatch.setattr(Rows, "batch", read_again)
-        assert synthesize("--resume --count 100").code == 0
-        assert len(images(tmp_path / "run")[0]) == 100
-
-    def test_a_finished_run_stays_as_it_is(self, synthesize, privet, tmp_path):
-        assert synthesize().code == 0
-        out = tmp_path / "run"
-        before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
-        again = privet(f"synthesize --out {out} --resume --json")
-        assert again.code == 0
-        assert "The run is done already." in again.err
-        assert json.loads(again.out)["images"] == 60
-        assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
-
-    def test_there_cannot_be_fewer(self, synthesize, tmp_path):
-        assert synthesize().code == 0
-        refused = synthesize("--resume --count 59")
-        assert (refused.code, "ask for as many or more" in refused.err) == (2, True)
-        assert len(images(tmp_path / "run")[0]) == 60
-
-
-class TestPng:
-    def test_folders_of_classes_that_grow_with_the_run(self, synthesize, privet, tmp_path):
-        done = synthesize("--png")
-        assert done.code == 0
-        assert f"60 in {tmp_path / 'run' / 'synthetic'} and {tmp_path / 'run' / 'png'}" in done.out
-        unpacked = load(tmp_path / "run" / "png")
-        assert len(unpacked) == 60
-        assert unpacked.class_names == tuple("0123456789")
-        assert privet(f"synthesize --out {tmp_path / 'run'} --resume --count 90").code == 0
-        assert len(load(tmp_path / "run" / "png")) == 90
-
-    def test_they_may_be_asked_for_later(self, synthesize, privet, tmp_path):
-        assert synthesize().code == 0
-        before = records(tmp_path / "run")
-        assert privet(f"synthesize --out {tmp_path / 'run'} --resume --png").code == 0
-        assert len(load(tmp_path / "run" / "png")) == 60
-        assert records(tmp_path / "run") == before
-
-    def test_they_go_with_a_run_that_is_replaced(self, synthesize, tmp_path):
-        assert synthesize("--png").code == 0
-        assert synthesize("--force").code == 0
-        assert "png" not in names(tmp_path / "run")
 
 
 def test_an_owners_ledger_pays_for_runs_until_it_is_empty(synthesize, tmp_path):

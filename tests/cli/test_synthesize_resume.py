@@ -85,32 +85,28 @@ def test_a_private_run_goes_on_with_what_is_missing(
 
 
 @pytest.mark.parametrize(
-    ("method", "number", "spent"),
+    ("method", "spent"),
     [
-        (SYSTEMS["dp-merf"], 1, (1,)),
-        (SYSTEMS["dp-mepf"] + ",stopping=true", 1, (1, 0)),
-        (SYSTEMS["sps-plus"], 1, (1,)),
-        (SYSTEMS["sps-plus"], 2, (2,)),
+        (SYSTEMS["dp-merf"], (1,)),
+        (SYSTEMS["dp-mepf"] + ",stopping=true", (1, 0)),
+        (SYSTEMS["sps-plus"], (1,)),
     ],
 )
 def test_a_release_that_was_paid_for_and_lost_ends_the_run(
-    synthesize, tmp_path, encoder, killed_at, monkeypatch, method, number, spent
+    synthesize, tmp_path, encoder, monkeypatch, method, spent
 ):
     """Also where the plan would pay for another one: that is for another stage."""
     words, out = f"--encoder {encoder} --method {method}", tmp_path / "run"
     write = FolderMemory._write
 
-    def release(memory, file, made):
+    def lost(memory, file, made):
+        if file.startswith("releases"):
+            raise Killed
         write(memory, file, made)
 
-    def either(memory, file, made):
-        (FolderMemory.release if file.startswith("releases") else write)(memory, file, made)
-
-    monkeypatch.setattr(FolderMemory, "release", release, raising=False)
-    monkeypatch.setattr(FolderMemory, "_write", either)
-    patch = killed_at(FolderMemory, "release", number)
-    die(synthesize, words)
-    patch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr(FolderMemory, "_write", lost)
+        die(synthesize, words)
     assert the_record(out).spent == spent
     before = {path: path.read_bytes() for path in out.rglob("*.safetensors")}
     refused = synthesize(f"--resume {words}")
@@ -133,6 +129,15 @@ def test_stages_go_on_between_releases(synthesize, tmp_path, encoder, killed_at)
     assert synthesize(f"--resume {words}").code == 0
     assert (out / "releases" / "release-0.safetensors").read_bytes() == first
     assert the_record(out).spent == (2,)
+
+
+def test_a_run_that_never_began_is_not_resumed(synthesize, tmp_path, killed_at):
+    patch = killed_at(synthesis_run, "asdict", 2)  # of the state
+    die(synthesize)
+    patch.undo()
+    refused = synthesize("--resume")
+    assert (refused.code, "never began: start it again with --force" in refused.err) == (2, True)
+    assert synthesize("--force").code == 0
 
 
 def test_a_cut_short_growth_goes_on(synthesize, privet, tmp_path, killed_at):
@@ -223,9 +228,7 @@ class TestCtrlC:
     ):
         read_so_far = []
         norms = Embedding.norms
-        patch.setattr(
-            Embedding, "norms", lambda *words: read_so_far.append(1) or norms(*words)
-        )
+        patch.setattr(Embedding, "norms", lambda *words: read_so_far.append(1) or norms(*words))
         self.pressed_after(patch, Embedding, "weighted_sum")
         self.stopped(synthesize, privet, tmp_path / "run")
         assert len(read_so_far) == 1  # of four batches

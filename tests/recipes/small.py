@@ -17,8 +17,8 @@ def pictures(count=60, seed=0):
     """Noise around a grey of each class's own."""
     rng = np.random.default_rng(seed)
     labels = np.arange(count) % CLASSES
-    grey = 60 * labels[:, None, None, None]
-    return {"images": (rng.integers(0, 90, (count, *SHAPE)) + grey).astype(np.uint8), "labels": labels}
+    images = rng.integers(0, 90, (count, *SHAPE)) + 60 * labels[:, None, None, None]
+    return {"images": images.astype(np.uint8), "labels": labels}
 
 
 def encoder(seed=0, widths=(4, 5, 6)):
@@ -41,3 +41,19 @@ class Silence(Randomness):
 
     def noise(self, stream, step, block, shape):
         return torch.zeros(shape, dtype=torch.float64)
+
+
+class DictMemory:
+    """Remembers in a dictionary, and counts what was made."""
+
+    def __init__(self):
+        self.kept, self.made = {}, []
+
+    def once(self, name, make):
+        if name not in self.kept:
+            self.made.append(name)
+            self.kept[name] = make()
+        return self.kept[name]
+
+    def paid(self, name, embedding, make):
+        return self.once(name, make)

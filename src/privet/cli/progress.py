@@ -70,7 +70,7 @@ class Watch:
                 self._bar = _parts_bar()
             if task is None:
                 task = self._bar.add_task(name, total=total)
-            self._bar.update(task, completed=done)
+            self._bar.update(task, completed=done, total=total)
 
         return tell
 

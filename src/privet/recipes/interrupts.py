@@ -4,35 +4,45 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor
 
 from privet.hedge import Blocks, Summand, Units
 
 LetThrough = Callable[[], None]
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)  # someone's Ctrl-C, and a machine's
 
 
 @contextmanager
 def undisturbed() -> Iterator[LetThrough]:
     """Ctrl-C waits until the end, or until what is given here is called."""
-    pressed: list[int] = []
+    waiting: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: None  # signals are the main thread's
+        return
+    before = {
+        each: signal.signal(each, lambda number, _: waiting.append(number)) for each in _SIGNALS
+    }
 
     def let_through() -> None:
-        if pressed:
-            raise KeyboardInterrupt
+        if waiting:
+            _restore(before)
+            signal.raise_signal(waiting[0])
 
-    if threading.current_thread() is not threading.main_thread():
-        yield let_through  # signals are the main thread's
-        return
-    before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
     try:
         yield let_through
     finally:
-        signal.signal(signal.SIGINT, before)
+        _restore(before)
     let_through()
+
+
+def _restore(handlers: Mapping[signal.Signals, Any]) -> None:
+    for number, handler in handlers.items():
+        signal.signal(number, handler or signal.SIG_DFL)
 
 
 @dataclass(frozen=True)

@@ -158,7 +158,7 @@ def sps_g(
     matching = GaussianMatching(
         embedding, targets, clip_norm=s.clip_norm, weights=weights, decay=s.decay
     )
-    generator = _generator(s, num_classes, public.shape[1], public.shape[3])
+    generator = generator_for(s, num_classes, (height, width, channels))
 
     def train() -> dict[str, Tensor]:
         train_generator(
@@ -194,10 +194,11 @@ def sps_g_embedding(s: SpsG, encoder: nn.Module, public: Tensor, num_classes: in
     return spatial_embedding(encoder, public, parts, num_classes, s.count_share * s.clip_norm)
 
 
-def _generator(s: SpsG, num_classes: int, side: int, channels: int) -> UpsamplingGenerator:
+def generator_for(s: SpsG, num_classes: int, image_shape: ImageShape) -> UpsamplingGenerator:
+    """With its first weights."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(s.seed)
         made = UpsamplingGenerator(
-            num_classes, channels, image_size=side, latent=s.latent, widths=s.widths
+            num_classes, image_shape[2], image_size=image_shape[0], latent=s.latent, widths=s.widths
         )
     return made.to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]

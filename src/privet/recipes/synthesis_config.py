@@ -11,9 +11,11 @@ from privet.privacy import Budget, Relation
 from privet.recipes.encoders import ENCODERS, EncoderChoice, Saved
 from privet.recipes.forms import Forms
 from privet.recipes.models import ImageShape
+from privet.recipes.releases import relative_noise
 from privet.recipes.run_config import Words, absolute
 from privet.recipes.run_settings import relation_of, two_digits
 from privet.recipes.sets import DataChoice, Sets
+from privet.recipes.sps_g import SpsG
 from privet.recipes.synthesis_methods import SYSTEMS, System
 
 FORMS = Forms({System: SYSTEMS, EncoderChoice: ENCODERS})
@@ -85,7 +87,7 @@ def resolved(asked: SynthesisAsked, sets: Sets, *, seeded: bool) -> SynthesisCon
     """The complete configuration."""
     if asked.method is None:
         raise ConfigError(f"Give --method: {', '.join(SYSTEMS)}.")
-    return SynthesisConfig(
+    config = SynthesisConfig(
         system=_system(asked.method),
         data=asked.data_choice,
         image_shape=sets.private.image_shape,
@@ -98,6 +100,17 @@ def resolved(asked: SynthesisAsked, sets: Sets, *, seeded: bool) -> SynthesisCon
         declared_size=two_digits(asked.declared_size),
         seeded=seeded,
     )
+    return replace(config, system=_fitted(config))
+
+
+def _fitted(config: SynthesisConfig) -> System:
+    """With the sizes that noise allows, where none were given."""
+    system = config.system
+    if not isinstance(system, SpsG):
+        return system
+    classes = len(config.class_names)
+    noise = relative_noise(config.budget, config.relation, config.declared_size, classes)
+    return system.fitted(noise, config.image_shape)
 
 
 def _placed(source: str) -> str:

@@ -100,7 +100,7 @@ def _write_shards(
 
 
 def _write_sheet(folder: RunFolder) -> None:
-    images = load(folder / SYNTHETIC)
+    images = load(folder / SYNTHETIC / shard_name(0))
     rows = np.arange(min(len(images), _ON_SHEET))
     sheet = draw_contact_sheet(images.take(rows), lines=1)
     folder.write_with(SAMPLES, lambda path: sheet.save(path, "PNG"))

@@ -130,8 +130,10 @@ def _resume(
     count: int | None,
     png: bool,
 ) -> SynthesisResult:
-    if not folder.holds_run or not folder.has(STATE):
+    if not folder.holds_run:
         raise ConfigError(f"{folder} holds no run to go on with: start one without --resume.")
+    if not folder.has(STATE):
+        raise ConfigError(f"The run in {folder} never began: start it again with --force.")
     with folder.claimed():
         stored = folder.read(CONFIG)
         wanted = Wanted(count=stored["count"], png=stored["png"]).grown(count, png)
@@ -180,10 +182,10 @@ def _run(
             synthetic = _released(stage, prepared, session, reservation, memory, listener)
             certificate = _certificate(stage, synthetic)
             folder.write(CERTIFICATE, certificate.to_json())
-            write_images(synthetic, stage.config, folder, listener, wanted)
-            folder.write(RESULT, _summary(stage.config, certificate, wanted))
             if reservation.record.state is not State.CLOSED:
                 reservation.close()
+            write_images(synthetic, stage.config, folder, listener, wanted)
+            folder.write(RESULT, _summary(stage.config, certificate, wanted))
         return finished(folder, state.ledger)
     except KeyboardInterrupt:
         raise Stopped(f"Stopped: go on with {folder.command_to_resume}") from None

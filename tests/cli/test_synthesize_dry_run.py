@@ -1,0 +1,98 @@
+"""What `privet synthesize` foretells: with --dry-run, and before it pays."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from privet.cli.progress import Watch
+from privet.privacy import Ledger
+from privet.recipes import synthesis_run
+from tests.cli.runs import QUICK_SYNTHESIS, SYSTEMS
+
+
+class TestDryRun:
+    @pytest.fixture(autouse=True)
+    def closed(self, monkeypatch, tmp_path):
+        """No hedge, and nothing in the folder where the command runs."""
+        import privet.hedge.hedge as boundary
+
+        def refused(*_, **__):
+            raise AssertionError("a hedge was made")
+
+        monkeypatch.setattr(boundary.Hedge, "__init__", refused)
+        monkeypatch.chdir(tmp_path)
+
+    def test_it_foretells_noise_and_signal(self, privet, tmp_path, encoder, one_thread):
+        words = (
+            f"{QUICK_SYNTHESIS} --method {SYSTEMS['sps-g']} --encoder {encoder} --public 0.1 "
+            "--declared-size 1600 --out run --dry-run"
+        )
+        shown = privet(words)
+        assert shown.code == 0, shown.err
+        assert re.search(r"noise multiplier +1\.9939\n", shown.out)
+        for part in (
+            "1 × Gaussian release",
+            "ε = 2 at δ = 1e-05 (add or remove one example, PLD)",
+            "predicted from public images",
+            "  counts.mean",
+        ):
+            assert part in shown.out
+        body = json.loads(privet(f"{words} --json").out)
+        assert {"epsilon", "delta", "relation", "unit", "accountant"} <= body.keys()
+        ratios = body["signal_to_noise"]
+        assert len(ratios) == 11  # means and second moments of five parts, and counts
+        assert all(0 < ratio < 1000 for ratio in ratios.values())
+        less = json.loads(privet(f"{words} --json --declared-size 160").out)["signal_to_noise"]
+        assert all(less[name] == pytest.approx(each / 10) for name, each in ratios.items())
+        assert list(tmp_path.iterdir()) == []
+
+    def test_without_a_size_there_is_nothing_to_foretell(self, synthesize, encoder):
+        for words in ("--declared-size 1600", f"--public 0.1 --encoder {encoder}"):
+            shown = synthesize(f"{words} --dry-run --json")
+            assert shown.code == 0
+            assert "Give --declared-size and public images" in shown.err
+            assert json.loads(shown.out)["signal_to_noise"] == {}
+
+    def test_it_does_not_depend_on_private_pixels(self, privet, tmp_path, encoder, one_thread):
+        rng, labels = np.random.default_rng(0), np.arange(60) % 3
+        np.savez(tmp_path / "public.npz", x=rng.integers(0, 256, (60, 8, 8), np.uint8), y=labels)
+        words = QUICK_SYNTHESIS.replace("digits", str(tmp_path / "data.npz"))
+        words = (
+            f"{words} --method {SYSTEMS['sps-g']} --public {tmp_path / 'public.npz'} "
+            f"--encoder {encoder} --declared-size 60 --dry-run --json"
+        )
+        shown = []
+        for value in (0, 255):
+            np.savez(tmp_path / "data.npz", x=np.full((60, 8, 8), value, np.uint8), y=labels)
+            shown.append(privet(words))
+        assert shown[0] == shown[1]
+        assert shown[0].code == 0
+
+    def test_it_refuses_what_a_ledger_has_no_room_for(self, synthesize, tmp_path):
+        Ledger.create(tmp_path / "o.db", epsilon=1, delta=1e-5, relation="add-remove").close()
+        assert synthesize(f"--ledger {tmp_path / 'o.db'} --dry-run").code == 3
+
+
+def test_what_noise_swamps_is_said_before_it_is_paid_for(synthesize, encoder, monkeypatch):
+    said, reserve = [], synthesis_run.find_or_reserve
+
+    def reserved(*words):
+        said.append("reserved")
+        return reserve(*words)
+
+    def before_the_reservation(words, out):
+        said.clear()
+        method = f"--encoder {encoder} --public 0.1 --declared-size 1400 --method"
+        assert synthesize(f"{method} {words}", out=out).code == 0
+        return said[: said.index("reserved")]
+
+    monkeypatch.setattr(synthesis_run, "find_or_reserve", reserved)
+    monkeypatch.setattr(Watch, "note", lambda _, sentence: said.append(sentence))
+    [everything] = before_the_reservation(f"{SYSTEMS['sps-g']} --epsilon 0.001", "a")
+    assert "At ε = 0.001 noise swamps every block of this release (signal over" in everything
+    large = SYSTEMS["sps-g"].replace("deep=6", "deep=100")
+    [one] = before_the_reservation(f"{large} --epsilon 0.3", "b")
+    assert one.startswith("Noise swamps layers_4@4-100-class.second (signal over noise 0.0")
+    assert before_the_reservation(f"{SYSTEMS['sps-g']} --epsilon 10", "c") == []

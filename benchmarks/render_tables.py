@@ -229,7 +229,7 @@ def release_cost() -> str:
     """What releases and synthesis cost."""
     found = _results("release_cost")
     names = {
-        "summary_sps_g_over_forward": "summarising pass of SPS-G over a forward pass of its encoder",
+        "summary_sps_g_over_forward": "summarising pass of SPS-G over the encoder's forward pass",
         "summary_sps_over_forward": "summarising pass of SPS (all layers) over the same",
         "pixel_step_over_encoder": "a step of pixel optimisation over the encoder's two passes",
     }

@@ -36,7 +36,8 @@ def test_a_run_and_everything_it_leaves(synthesize, tmp_path):
         *("config.json", "run.json", "certificate.json", "result.json", "ledger.db"),
         *("samples.png", "steps", "releases", "synthetic"),
     }
-    assert names(out / "steps") == {"encoder.safetensors", "generator.safetensors"}
+    steps = {"encoder.safetensors", "components.safetensors", "generator.safetensors"}
+    assert names(out / "steps") == steps
     assert names(out / "releases") == {"release.safetensors"}
     assert names(out / "synthetic") == {"part-00000.parquet", "part-00001.parquet"}
 

@@ -1,5 +1,8 @@
 """What `privet synthesize` refuses: one sentence, the right exit code, nothing written or spent."""
 
+import shutil
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -78,12 +81,18 @@ def files(tmp_path_factory, encoder):
     return {path.stem: path for path in place.iterdir()} | {"encoder": encoder}
 
 
+@pytest.fixture(scope="module")
+def new_ledger(tmp_path_factory):
+    path = tmp_path_factory.mktemp("ledger") / "owner.db"
+    Ledger.create(path, epsilon=2, delta=1e-5, relation="add-remove").close()
+    return path
+
+
 @pytest.mark.parametrize(("words", "code", "sentence"), REFUSALS)
 def test_refusals_are_one_sentence_and_cost_nothing(
-    synthesize, tmp_path, files, words, code, sentence
+    synthesize, tmp_path, files, new_ledger, words, code, sentence
 ):
-    owner = tmp_path / "owner.db"
-    Ledger.create(owner, epsilon=2, delta=1e-5, relation="add-remove").close()
+    owner = Path(shutil.copy(new_ledger, tmp_path))
     result = synthesize(f"--ledger {owner} {words.format(**files)}", out="deep/run")
     assert (result.code, result.out) == (code, ""), result.err
     assert sentence in result.err

@@ -198,7 +198,7 @@ def test_what_is_typed(name, text, value):
             "views",
             "augmented:paddin=3",
             "--views augmented has no setting 'paddin': it takes num_views, padding, flip, cutout, "
-            "mode.",
+            "mode, invert.",
         ),
         ("views", "plain:num_views=3", "it takes none"),
         ("views", "augmented:num_views=few", "--views num_views is 'few': give a whole number."),

@@ -104,7 +104,7 @@ def test_a_run_is_one_release_one_generator_and_any_number_of_images(tmp_path, a
         memory=memory,
     )
     assert (again.take(30)[0] == images).all()
-    assert memory.made == ["release", "generator"]
+    assert memory.made == ["components", "release", "generator"]
     assert {"the encoder", "images for components"} <= set(first.certificate.public)
 
 

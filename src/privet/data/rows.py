@@ -52,12 +52,13 @@ class GroupedBlobs:
 
     def __getitem__(self, row: int, /) -> bytes | None:
         group, inside = locate(row, self.ends)
-        content: bytes | None = _row_group(self.path, self.name, group)[inside].as_py()
+        version = self.path.stat().st_mtime_ns  # a file may be replaced
+        content: bytes | None = _row_group(self.path, version, self.name, group)[inside].as_py()
         return content
 
 
 @lru_cache(maxsize=2)
-def _row_group(path: Path, name: str, group: int) -> pa.ChunkedArray:
+def _row_group(path: Path, version: int, name: str, group: int) -> pa.ChunkedArray:
     """Two are kept, so that reading in order decompresses each once."""
     import pyarrow.parquet as pq
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from privet.errors import ConfigError
 from privet.models import ConvEncoder, FeatureMaps, convolutions
+from privet.recipes.releases import Memory, NoMemory, Tensors
 from privet.release import (
     Embedding,
     Lens,
@@ -80,6 +81,7 @@ def spatial_embedding(
     parts: Sequence[SpatialPart],
     num_classes: int,
     count_weight: float,
+    memory: Memory | None = None,
 ) -> Embedding:
     """Fitted to public images, whose vectors have a mean squared norm of Σ share.
 
@@ -89,22 +91,28 @@ def spatial_embedding(
         parts: what is taken.
         num_classes: of the private images.
         count_weight: of class counts.
+        memory: of components; fitted again, they may come out mirrored.
     """
+    if len({part.name for part in parts}) < len(parts):
+        raise ConfigError("Two parts look at the same layer in the same way: leave one out.")
     layers = dict.fromkeys(part.layer for part in parts if part.layer != IMAGE)
     maps = FeatureMaps(encoder, list(layers))
-    generator = torch.Generator().manual_seed(0)
-    chosen = torch.randperm(len(public), generator=generator)[:_PUBLIC_IMAGES]
-    batches = torch.split(public[chosen], _BATCH)
+    kept = (memory or NoMemory()).once("components", lambda: _components(maps, public, parts))
     lenses, found = {}, []
     for part in parts:
-        features = taken(maps, Lens(layer=part.layer, grid=part.grid), batches)
-        flat = features.flatten(0, -2)
-        rows = torch.randperm(len(flat), generator=generator)[:_POSITIONS]
-        projection = Projection.principal(flat[rows], part.size, stretch=part.stretch)
+        projection = Projection(kept[f"{part.name}.matrix"], kept[f"{part.name}.mean"])
         lenses[part.name] = Lens(layer=part.layer, grid=part.grid, projection=projection)
-        found.append(_weighted(part, projection(features), num_classes))
-    if len(lenses) < len(parts):
-        raise ConfigError("Two parts look at the same layer in the same way: leave one out.")
+        mean_weight, second_weight = kept[f"{part.name}.weights"].tolist()
+        found.append(
+            Part(
+                name=part.name,
+                source=part.name,
+                size=part.size,
+                groups=each_class(num_classes) if part.per_class else everyone(num_classes),
+                mean_weight=mean_weight,
+                second_weight=second_weight,
+            )
+        )
     return Embedding(
         features=Seen(maps, lenses),
         parts=tuple(found),
@@ -113,18 +121,29 @@ def spatial_embedding(
     )
 
 
-def _weighted(part: SpatialPart, z: Tensor, num_classes: int) -> Part:
+def _components(maps: FeatureMaps, public: Tensor, parts: Sequence[SpatialPart]) -> Tensors:
+    """Of each part: what projects its features, and what its moments are multiplied with."""
+    generator = torch.Generator().manual_seed(0)
+    chosen = torch.randperm(len(public), generator=generator)[:_PUBLIC_IMAGES]
+    batches = torch.split(public[chosen], _BATCH)
+    found: Tensors = {}
+    for part in parts:
+        features = taken(maps, Lens(layer=part.layer, grid=part.grid), batches)
+        flat = features.flatten(0, -2)
+        rows = torch.randperm(len(flat), generator=generator)[:_POSITIONS]
+        projection = Projection.principal(flat[rows], part.size, stretch=part.stretch)
+        found[f"{part.name}.matrix"] = projection.matrix
+        found[f"{part.name}.mean"] = projection.mean
+        found[f"{part.name}.weights"] = _weights(part, projection(features))
+    return found
+
+
+def _weights(part: SpatialPart, z: Tensor) -> Tensor:
+    """Of means and of second moments."""
     mean, second = mean_squares(z)
     if part.mean_share is None:
-        weights = (math.sqrt(part.share / (mean + second)),) * 2
+        weights = [math.sqrt(part.share / (mean + second))] * 2
     else:
         shares = part.share * part.mean_share, part.share * (1 - part.mean_share)
-        weights = math.sqrt(shares[0] / mean), math.sqrt(shares[1] / second)
-    return Part(
-        name=part.name,
-        source=part.name,
-        size=part.size,
-        groups=each_class(num_classes) if part.per_class else everyone(num_classes),
-        mean_weight=weights[0],
-        second_weight=weights[1],
-    )
+        weights = [math.sqrt(shares[0] / mean), math.sqrt(shares[1] / second)]
+    return torch.tensor(weights, dtype=torch.float64)

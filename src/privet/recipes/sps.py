@@ -103,6 +103,8 @@ class Sps:
             raise ConfigError("SPS needs a positive clip ratio for each stage.")
         if min(self.global_size, self.class_size, self.class_layers, self.per_class) < 1:
             raise ConfigError("SPS needs sizes, class layers and images per class from 1 upwards.")
+        if not 0 <= self.class_weight < math.inf:
+            raise ConfigError(f"class_weight is {self.class_weight:g}: give 0 or more.")
 
     def of(self, encoder: nn.Module) -> Sps:
         """With the layers of an encoder, where none are named."""

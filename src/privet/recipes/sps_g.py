@@ -7,11 +7,13 @@ with.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor, nn
 
+from privet.errors import ConfigError
 from privet.hedge import Hedge
 from privet.models import UpsamplingGenerator
 from privet.privacy import certify
@@ -87,6 +89,17 @@ class SpsG:
     batch_size: int = 1000
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        sizes = (self.early, self.middle, self.deep, self.pixels)
+        if min(size or 0 for size in (*sizes, self.everywhere)) < 0 or not any(
+            size is None or size for size in sizes
+        ):
+            raise ConfigError("SPS-G needs sizes from 0 upwards, one of a class part above 0.")
+        if self.mean_share is not None and not 0 < self.mean_share < 1:
+            raise ConfigError(f"mean_share is {self.mean_share:g}: give a share between 0 and 1.")
+        if not 0 < self.stretch < math.inf:
+            raise ConfigError(f"stretch is {self.stretch:g}: give a number above 0.")
+
     def fitted(self, relative_noise: float, image_shape: ImageShape) -> SpsG:
         """With sizes where none were given: more numbers the less each of them is noised.
 
@@ -149,7 +162,7 @@ def sps_g(
     s, memory = settings or SpsG(), memory or NoMemory()
     _, height, width, channels = public.shape
     s = s.fitted(hedge_noise(hedge, num_classes), (height, width, channels))
-    embedding = sps_g_embedding(s, encoder, public, num_classes)
+    embedding = sps_g_embedding(s, encoder, public, num_classes, memory)
     [mechanism] = planned(hedge, [Release(embedding, s.clip_norm)])
     noisy = released(hedge, embedding, mechanism, memory, "release")
 
@@ -188,10 +201,12 @@ def sps_g(
     )
 
 
-def sps_g_embedding(s: SpsG, encoder: nn.Module, public: Tensor, num_classes: int) -> Embedding:
+def sps_g_embedding(
+    s: SpsG, encoder: nn.Module, public: Tensor, num_classes: int, memory: Memory | None = None
+) -> Embedding:
     """Fitted to public images."""
-    parts = s.parts(encoder, public.shape[1])
-    return spatial_embedding(encoder, public, parts, num_classes, s.count_share * s.clip_norm)
+    parts, count_weight = s.parts(encoder, public.shape[1]), s.count_share * s.clip_norm
+    return spatial_embedding(encoder, public, parts, num_classes, count_weight, memory)
 
 
 def generator_for(s: SpsG, num_classes: int, image_shape: ImageShape) -> UpsamplingGenerator:

@@ -51,9 +51,12 @@ class Projection:
             _, values, vectors = torch.svd_lowrank(
                 centred, q=min(size + 16, *centred.shape), niter=4
             )
+        largest = vectors.abs().argmax(0, keepdim=True)
+        vectors = vectors * vectors.gather(0, largest).sign()  # a component and its mirror image
         spread = values[:size] / len(features) ** 0.5
         spread = spread.clamp(min=float(_SMALLEST_SPREAD * spread[0]))
-        return cls(stretch * vectors[:, :size].T / spread[:, None], mean)
+        # Laid out as it would be read from a file, so that products round alike.
+        return cls((stretch * vectors[:, :size].T / spread[:, None]).contiguous(), mean)
 
     @property
     def size(self) -> int:

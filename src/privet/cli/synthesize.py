@@ -81,7 +81,8 @@ def synthesize(
         Number,
         option(
             PRIVACY,
-            "How many private images there are, as their owner declares it: decides how many numbers are released.",
+            "The number of private images as their owner declares it: the more there are, the "
+            "more numbers are released.",
             "N",
         ),
     ] = None,

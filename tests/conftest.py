@@ -1,5 +1,7 @@
 """Fixtures that several rooms share."""
 
+import signal
+
 import pytest
 
 from privet.privacy import GaussianRelease, Ledger, Plan, PoissonSteps
@@ -29,3 +31,11 @@ def release_event():
 @pytest.fixture
 def step_event():
     return PoissonSteps(sampling_rate=0.3, noise_multiplier=2.0, steps=50)
+
+
+@pytest.fixture(autouse=True)
+def interruptible():
+    """Ctrl-C as on a terminal: a shell's background jobs ignore it, and so would these tests."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -18,8 +18,9 @@ import machine
 from privet.augment import CropCurriculum, to_float
 from privet.hedge import Units, clipped_sum
 from privet.models import ConvEncoder
+from privet.recipes.releases import generator_for
 from privet.recipes.sps import Sps, sps_embedding
-from privet.recipes.sps_g import SpsG, generator_for, sps_g_embedding
+from privet.recipes.sps_g import SpsG, sps_g_embedding
 from privet.release import Cleaning, Embedding, GaussianTarget, MomentDiscriminant
 from privet.synthesis import (
     GaussianMatching,

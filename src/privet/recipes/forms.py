@@ -12,7 +12,7 @@ from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
 from enum import Enum
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
-from privet.errors import ConfigError
+from privet.errors import ConfigError, DataError
 
 Hint: TypeAlias = Any
 
@@ -61,6 +61,13 @@ class Forms:
         if isinstance(hint, type) and is_dataclass(hint):
             return self._made_fields(hint, body, where)
         return _checked(hint, body, where)
+
+    def restored(self, cls: type, body: Any) -> Any:
+        """A saved configuration; refused as bad data where it cannot be one."""
+        try:
+            return self.made(cls, body, "config")
+        except (ConfigError, TypeError, ValueError, KeyError) as error:
+            raise DataError(f"The configuration cannot be read ({error}).") from None
 
     def read(
         self, hint: Hint, text: str, where: str, defaults: Mapping[type, Any] | None = None

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from privet.hedge import Hedge, NoisySum
-from privet.models import FeatureMaps, UpsamplingGenerator, convolutions
+from privet.models import FeatureMaps, convolutions
 from privet.privacy import certify
 from privet.recipes.releases import (
     Images,
@@ -27,6 +27,7 @@ from privet.recipes.releases import (
     Synthetic,
     Tensors,
     balanced,
+    generator_for,
     planned,
     released,
 )
@@ -172,15 +173,7 @@ class _Run:
     ) -> None:
         self.hedge, self.settings, self.memory = hedge, settings, memory
         self.num_classes, self.on_step = num_classes, on_step
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(settings.seed)
-            self.generator = UpsamplingGenerator(
-                num_classes,
-                image_shape[2],
-                image_size=image_shape[0],
-                latent=settings.latent,
-                widths=settings.widths,
-            ).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.generator = generator_for(settings, num_classes, image_shape)
 
     def synthetic(self, releases: list[Release], public: tuple[str, ...]) -> Synthetic:
         """Release, train, and be ready to sample."""

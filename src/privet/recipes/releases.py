@@ -14,6 +14,7 @@ from torch import Tensor
 
 from privet.errors import PrivacyError
 from privet.hedge import GaussianSum, Hedge, NoisySum
+from privet.models import UpsamplingGenerator
 from privet.privacy import (
     PLD,
     Budget,
@@ -24,6 +25,7 @@ from privet.privacy import (
     noise_multiplier,
 )
 from privet.recipes.interrupts import Stoppable, undisturbed
+from privet.recipes.models import ImageShape
 from privet.release import Embedding
 
 USUAL_SIZE = 10_000.0
@@ -181,6 +183,38 @@ def released(
             return dict(hedge.release(Stoppable(embedding, let_through), mechanism).blocks)
 
         return NoisySum(memory.paid(name, embedding, make), mechanism.noise_scale)
+
+
+class GeneratorSettings(Protocol):
+    """What a system says of its generator."""
+
+    @property
+    def latent(self) -> int:
+        """Length of its latent vectors."""
+
+    @property
+    def widths(self) -> tuple[int, int, int, int]:
+        """Of its layers."""
+
+    @property
+    def seed(self) -> int:
+        """Of its first weights."""
+
+
+def generator_for(
+    settings: GeneratorSettings, num_classes: int, image_shape: ImageShape
+) -> UpsamplingGenerator:
+    """A generator with its first weights."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.seed)
+        made = UpsamplingGenerator(
+            num_classes,
+            image_shape[2],
+            image_size=image_shape[0],
+            latent=settings.latent,
+            widths=settings.widths,
+        )
+    return made.to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
 
 
 def balanced(batch_size: int, num_classes: int, number: int = 0) -> Tensor:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-from privet.errors import ConfigError, DataError
+from privet.errors import ConfigError
 from privet.privacy import Budget, Relation
 from privet.recipes.models import ImageShape, Model
 from privet.recipes.private_training import TrainingConfig
@@ -152,10 +152,7 @@ class RunConfig:
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Self:
         """The configuration that `to_json` was given."""
-        try:
-            made: Self = FORMS.made(cls, body, "config")
-        except (ConfigError, TypeError, ValueError, KeyError) as error:
-            raise DataError(f"The configuration cannot be read ({error}).") from None
+        made: Self = FORMS.restored(cls, body)
         return made
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from safetensors.torch import save_file
@@ -12,6 +11,7 @@ from torch import Tensor
 
 from privet.learn import Progress
 from privet.privacy import Certificate, Ledger, Reservation, certify
+from privet.recipes.finished_run import FinishedRun
 from privet.recipes.models import all_weights
 from privet.recipes.run_folder import (
     CERTIFICATE,
@@ -28,22 +28,8 @@ from privet.recipes.run_state import RunState
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunResult:
-    """A finished run, as it lies in its folder."""
-
-    folder: Path
-    ledger: Path
-    summary: dict[str, Any]
-    certificate: Certificate
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain JSON values."""
-        return {
-            "folder": str(self.folder),
-            "ledger": str(self.ledger),
-            **self.summary,
-            "certificate": self.certificate.to_json(),
-        }
+class RunResult(FinishedRun):
+    """Of `privet train`."""
 
     def in_words(self) -> dict[str, object]:
         """For a terminal."""

@@ -10,12 +10,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 
-import torch
 from torch import Tensor, nn
 
 from privet.errors import ConfigError
 from privet.hedge import Hedge
-from privet.models import UpsamplingGenerator
 from privet.privacy import certify
 from privet.recipes.models import ImageShape
 from privet.recipes.releases import (
@@ -27,6 +25,7 @@ from privet.recipes.releases import (
     Release,
     Synthetic,
     balanced,
+    generator_for,
     hedge_noise,
     planned,
     released,
@@ -207,13 +206,3 @@ def sps_g_embedding(
     """Fitted to public images."""
     parts, count_weight = s.parts(encoder, public.shape[1]), s.count_share * s.clip_norm
     return spatial_embedding(encoder, public, parts, num_classes, count_weight, memory)
-
-
-def generator_for(s: SpsG, num_classes: int, image_shape: ImageShape) -> UpsamplingGenerator:
-    """With its first weights."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(s.seed)
-        made = UpsamplingGenerator(
-            num_classes, image_shape[2], image_size=image_shape[0], latent=s.latent, widths=s.widths
-        )
-    return made.to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]

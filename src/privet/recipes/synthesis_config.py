@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, is_dataclass, replace
 from typing import Any, Self
 
-from privet.errors import ConfigError, DataError
+from privet.errors import ConfigError
 from privet.privacy import Budget, Relation
 from privet.recipes.encoders import ENCODERS, EncoderChoice, Saved
 from privet.recipes.forms import Forms
@@ -76,10 +76,7 @@ class SynthesisConfig:
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Self:
         """The configuration that `to_json` was given."""
-        try:
-            made: Self = FORMS.made(cls, body, "config")
-        except (ConfigError, TypeError, ValueError, KeyError) as error:
-            raise DataError(f"The configuration cannot be read ({error}).") from None
+        made: Self = FORMS.restored(cls, body)
         return made
 
 

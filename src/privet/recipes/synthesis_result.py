@@ -3,37 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 from privet.privacy import Certificate
+from privet.recipes.finished_run import FinishedRun
 from privet.recipes.run_folder import CERTIFICATE, PNG, RESULT, SAMPLES, SYNTHETIC, RunFolder
 
 
 @dataclass(frozen=True, kw_only=True)
-class SynthesisResult:
-    """What a run left.
-
-    Args:
-        folder: where.
-        ledger: what it drew on.
-        summary: the result in a few words.
-        certificate: what it cost.
-    """
-
-    folder: Path
-    ledger: Path
-    summary: dict[str, Any]
-    certificate: Certificate
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain JSON values."""
-        return {
-            "folder": str(self.folder),
-            "ledger": str(self.ledger),
-            **self.summary,
-            "certificate": self.certificate.to_json(),
-        }
+class SynthesisResult(FinishedRun):
+    """Of `privet synthesize`."""
 
     def in_words(self) -> dict[str, object]:
         """For a terminal."""

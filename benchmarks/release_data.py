@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 from torch import nn
 
 from privet.augment import CropFlip
-from privet.data import load
+from privet.data import ImageSet, load
 from privet.data.options import Channels
 from privet.models import ConvEncoder
+from privet.models.layers import Activation
 from privet.public import PublicRows, WarmUp, warm_up
 from privet.public.warm_up import EpochRecord
+from privet.recipes.synthesis_methods import Prepared
 
 CACHE = Path(tempfile.gettempdir()) / "privet-encoders"
+SAMPLES = Path(tempfile.gettempdir()) / "privet-samples"
+SAMPLED = 500  # images of each set that are kept for contact sheets
 PRETRAINING = WarmUp(
     epochs=12,
     batch_size=128,
@@ -26,7 +34,51 @@ PRETRAINING = WarmUp(
     augment=CropFlip(padding=3, flip=False, mode="constant", invert=True),
     label_smoothing=0.1,
 )
+COLOUR_PRETRAINING = replace(PRETRAINING, augment=CropFlip(padding=4))
+MOST, LEAST = 6000, 600  # images of the largest and of the smallest class of an imbalanced set
 PRINTED = 10  # labels of letters28 below it are printed letters, the others handwritten
+# Of Tiny ImageNet: backpack, cardigan, fur coat, kimono, miniskirt, poncho, sandal, sock, swimming
+# trunks, vestment; and ten kinds of things of which none is like another.
+CLOTHES = (63, 85, 105, 112, 120, 134, 144, 149, 158, 169)
+THINGS = (0, 26, 44, 71, 94, 142, 160, 168, 188, 194)
+
+
+@lru_cache(maxsize=2)
+def sets(name: str, folder: Path) -> tuple[ImageSet, ImageSet]:
+    """Private and test images; with `-imbalanced`, of classes from large to small."""
+    base, _, kind = name.partition("-")
+    private = load(folder / f"{base}.npz")
+    if kind:
+        private = private.take(
+            unevenly(private.labels, geometric_sizes(MOST, LEAST, private.num_classes))
+        )
+    return private, load(folder / f"{base}.npz", part="test")
+
+
+def geometric_sizes(most: int, least: int, classes: int) -> list[int]:
+    """From `most` down to `least`, each the same share of the one before it."""
+    shares = np.geomspace(most, least, classes)
+    return [round(float(share)) for share in shares]
+
+
+def unevenly(labels: NDArray[np.int64] | None, sizes: list[int]) -> NDArray[np.int64]:
+    """The first rows of each class, as many as it is to have, in the order of the set."""
+    assert labels is not None
+    chosen = [np.flatnonzero(labels == label)[:size] for label, size in enumerate(sizes)]
+    return np.sort(np.concatenate(chosen))
+
+
+def samples_path(key: Mapping[str, object]) -> Path:
+    """Where the first images of a run are kept, outside the repository."""
+    return SAMPLES / f"{'-'.join(map(str, key.values()))}.npz"
+
+
+def keep_samples(
+    key: Mapping[str, object], images: NDArray[np.uint8], labels: NDArray[np.int64]
+) -> None:
+    """The first of a run, for a contact sheet."""
+    SAMPLES.mkdir(exist_ok=True)
+    np.savez_compressed(samples_path(key), x=images[:SAMPLED], y=labels[:SAMPLED])
 
 
 @lru_cache(maxsize=4)
@@ -46,15 +98,28 @@ def glyphs(folder: Path) -> PublicRows:
 
 
 def public_rows(name: str, folder: Path) -> PublicRows:
-    """`photos`, with `+letters` (all glyphs) or `+handwriting` (without printed ones)."""
-    base, _, more = name.partition("+")
-    rows = photos(folder, grey=base == "photos")
-    if not more:
+    """`photos`, `colour` or `letters` (all glyphs), or several with `+` between them.
+
+    `handwriting` are glyphs without printed ones; `no-clothes` and `no-things` photos without some.
+    """
+    first, *others = [_public(each, folder) for each in name.split("+")]
+    for other in others:
+        first = joined(first, other)
+    return first
+
+
+def _public(name: str, folder: Path) -> PublicRows:
+    if name in ("photos", "colour"):
+        return photos(folder, grey=name == "photos")
+    if name in ("no-clothes", "no-things"):
+        rows, left_out = photos(folder, grey=True), CLOTHES if "clothes" in name else THINGS
+        return rows.select((~torch.isin(rows.targets, torch.tensor(left_out))).nonzero().flatten())
+    rows = glyphs(folder)
+    if name == "letters":
         return rows
-    extra = glyphs(folder)
-    if more == "handwriting":
-        extra = extra.select((extra.targets >= PRINTED).nonzero().flatten())
-    return joined(rows, extra)
+    if name == "handwriting":
+        return rows.select((rows.targets >= PRINTED).nonzero().flatten())
+    raise SystemExit(f"There are no public images {name!r}.")
 
 
 def joined(first: PublicRows, second: PublicRows) -> PublicRows:
@@ -66,28 +131,91 @@ def joined(first: PublicRows, second: PublicRows) -> PublicRows:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Lessons:
+    """What an encoder is, and how it learns.
+
+    Args:
+        public: which images teach it.
+        widths: of its layers.
+        activation: of its layers.
+        most: of the public images, the same ones for every encoder.
+        epochs: passes over them; 0 leaves it as it is.
+        seed: of its first weights.
+    """
+
+    public: str
+    widths: tuple[int, ...] = (32, 64, 128, 128, 256)
+    activation: Activation = nn.SiLU
+    most: int | None = None
+    epochs: int = PRETRAINING.epochs
+    seed: int = 0
+
+    @property
+    def path(self) -> Path:
+        """Where its weights are kept, outside the repository."""
+        plain = Lessons(public=self.public, seed=self.seed)
+        shape = "x".join(map(str, self.widths))
+        kind = getattr(self.activation, "__name__", "")
+        more = "" if self == plain else f"-{shape}-{kind}-{self.most}-{self.epochs}"
+        return CACHE / f"{self.public}-{self.seed}{more}.safetensors"
+
+    def rows(self, folder: Path) -> PublicRows:
+        """What it learns from."""
+        rows = public_rows(self.public, folder)
+        if self.most is None:
+            return rows
+        return rows.sample(min(self.most, len(rows)), torch.Generator().manual_seed(0))
+
+    def network(self, channels: int) -> ConvEncoder:
+        """With its first weights."""
+        torch.manual_seed(self.seed)
+        made = ConvEncoder(channels, widths=self.widths, activation=self.activation)
+        return made.to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
+
+
 def encoder(name: str, folder: Path, *, seed: int = 0) -> ConvEncoder:
     """Pretrained on `public_rows(name)`, folded for use."""
-    return trainable_encoder(name, folder, seed=seed).folded()
+    return taught(Lessons(public=name, seed=seed), folder).folded()
 
 
 def trainable_encoder(name: str, folder: Path, *, seed: int = 0) -> ConvEncoder:
-    """The same, to be trained further; weights are kept outside the repository."""
-    rows = public_rows(name, folder)
-    path = CACHE / f"{name}-{seed}.safetensors"
-    torch.manual_seed(seed)
-    network = ConvEncoder(rows.inputs.shape[-1])
-    if path.exists():
-        network.load_state_dict(load_file(path))
+    """The same, to be trained further."""
+    return taught(Lessons(public=name, seed=seed), folder)
+
+
+def taught(lessons: Lessons, folder: Path) -> ConvEncoder:
+    """Pretrained once, then remembered."""
+    network = lessons.network(3 if lessons.public == "colour" else 1)
+    if lessons.path.exists():
+        network.load_state_dict(load_file(lessons.path))
         return network
+    if not lessons.epochs:
+        return network
+    rows = lessons.rows(folder)
     head = nn.Linear(network.num_features, int(rows.targets.max()) + 1)
-    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    kind = COLOUR_PRETRAINING if lessons.public == "colour" else PRETRAINING
 
     def tell(epoch: int, record: EpochRecord) -> None:
-        print(f"{name} {seed}: epoch {epoch} {record}", flush=True)
+        print(f"{lessons.path.stem}: epoch {epoch} {record}", flush=True)
 
-    generator = torch.Generator().manual_seed(seed)
-    warm_up(network, rows, PRETRAINING, generator=generator, head=head, on_epoch=tell)
+    generator = torch.Generator().manual_seed(lessons.seed)
+    config = replace(kind, epochs=lessons.epochs)
+    warm_up(network, rows, config, generator=generator, head=head, on_epoch=tell)
     CACHE.mkdir(exist_ok=True)
-    save_file({key: value.contiguous() for key, value in network.state_dict().items()}, path)
+    weights = {key: value.contiguous() for key, value in network.state_dict().items()}
+    save_file(weights, lessons.path)
     return network
+
+
+def prepared(
+    private: ImageSet, network: nn.Module, components: str, folder: Path, count: int
+) -> Prepared:
+    """What a system needs besides private images."""
+    return Prepared(
+        image_shape=private.image_shape,
+        num_classes=private.num_classes,
+        encoder=network,
+        public=public_rows(components, folder).inputs,
+        count=count,
+    )

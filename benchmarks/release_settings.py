@@ -2,29 +2,41 @@
 
 The surrogate for MNIST and FashionMNIST are printed letters A to J: 8,000 of them stand in for the
 private images (with noise scaled to as many images), 2,000 for the test images, and the encoder
-does not see them.
+does not see them. `release_screen.py` tries settings on them. A second surrogate for SPS-G are
+training images of CIFAR-10, made grey: 40,000, and 10,000 others for the test.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 from privet.privacy import Relation
+from privet.recipes.map_moments import SpsG
 from privet.recipes.mean_embeddings import DpMepf, DpMerf
-from privet.recipes.sps import Sps, SpsPlus
-from privet.recipes.sps_g import SpsG
+from privet.recipes.sps_settings import Sps, SpsPlus
 from privet.recipes.synthesis_methods import System
 from privet.share import ClassifierTraining
 from privet.synthesis import GeneratorTraining
+from release_classifiers import with_steps
+from release_making import NO_NOISE, Terms
 
-DELTA = 1e-5
-NO_NOISE = 0.0  # stands for ε = ∞
-ENCODERS = {"mnist": "photos+letters", "fashion_mnist": "photos+letters"}
-COMPONENTS = {"mnist": "photos+letters", "fashion_mnist": "photos+letters"}
+SETS = ("mnist", "fashion_mnist")
+IMBALANCED = "fashion_mnist-imbalanced"
+ENCODERS = {
+    "mnist": "photos+letters",
+    "fashion_mnist": "photos+letters",
+    IMBALANCED: "photos+letters",
+    "cifar10": "colour",
+}
+COMPONENTS = ENCODERS  # public images that give principal components
 CLASSIFIERS = ("logistic", "mlp", "cnn", "encoder")
-CNN = ClassifierTraining(epochs=8)
-FINE_TUNING = ClassifierTraining(epochs=4, learning_rate=1e-3)
+CNN = ClassifierTraining()
+FINE_TUNING = ClassifierTraining(learning_rate=1e-3)
+# Eight and four epochs of 10,000 images; smaller sets are seen more often, larger ones for longer.
+CNN_STEPS, FINE_TUNING_STEPS = 624, 312
+LONGER = {"real": 2.0, "sps-g": 2.5, "sps-g-even": 2.5}
 
 _MEAN = GeneratorTraining(iterations=2000, per_class=10, learning_rate=1e-3)
 _CPU_SPS = {"global_size": 48, "class_size": 48, "iterations": 300, "later_iterations": 150}
@@ -35,18 +47,34 @@ SYSTEMS: dict[str, System] = {
     "sps": Sps(**_CPU_SPS),  # type: ignore[arg-type]
     "sps-plus": SpsPlus(**_CPU_SPS),  # type: ignore[arg-type]
     "sps-g": SpsG(),
+    "sps-g-even": SpsG(),  # as if all classes were of one size
 }
-IMAGES = {"sps": 1000, "sps-plus": 1000}
+OTHERS = ("dp-mepf", "sps", "sps-plus", "dp-merf", "dp-mepf-1")
+IMAGES = {"sps": 1000, "sps-plus": 1000, "sps-g": 30_000, "sps-g-even": 30_000}
 MOST_IMAGES = 10_000
+REAL = {"real": None, "real-10000": 10_000}  # how many images
+# Vectors have length 1, so that gradients of a linear classifier are at most √2 long. The learning
+# rate was the best on letters among 2, 8 and 32.
+_LOGISTIC = {
+    "sampling_rate": 0.1,
+    "epochs": 10,
+    "clip_norm": 1.0,
+    "learning_rate": 32.0,
+    "ema_decay": 0.9,
+}
+DP_LOGISTIC: dict[str, dict[str, Any]] = {
+    "dp-logistic-pixels": _LOGISTIC,
+    "dp-logistic-features": _LOGISTIC,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One synthetic set."""
+    """One set of images, and classifiers of it; or a private classifier without one."""
 
     data: str
     method: str
-    epsilon: float
+    epsilon: float = NO_NOISE
     seed: int = 0
     relation: Relation = Relation.ADD_REMOVE
 
@@ -62,6 +90,22 @@ class Run:
         }
 
     @property
+    def described(self) -> str:
+        """Its settings."""
+        training = f"{CNN}, {CNN_STEPS} steps, {FINE_TUNING}, {FINE_TUNING_STEPS} steps"
+        if self.method in REAL:
+            return training
+        if self.method in DP_LOGISTIC:
+            return f"{DP_LOGISTIC[self.method]}"
+        public = f"encoder {ENCODERS[self.data]}, components {COMPONENTS[self.data]}"
+        return f"{self.system}, {self.images} images, {public}, {training}"
+
+    @property
+    def terms(self) -> Terms:
+        """What it spends."""
+        return Terms(epsilon=self.epsilon, relation=self.relation)
+
+    @property
     def images(self) -> int:
         """How many are made."""
         return IMAGES.get(self.method, MOST_IMAGES)
@@ -71,25 +115,42 @@ class Run:
         """Its settings; seeds differ."""
         return replace(SYSTEMS[self.method], seed=self.seed)
 
+    def trainings(self, images: int) -> tuple[ClassifierTraining, ClassifierTraining]:
+        """Of the CNN and of the encoder, on so many images."""
+        flip, times = self.data == "cifar10", LONGER.get(self.method, 1.0)
+        return (
+            with_steps(replace(CNN, flip=flip), images, round(times * CNN_STEPS)),
+            with_steps(replace(FINE_TUNING, flip=flip), images, round(times * FINE_TUNING_STEPS)),
+        )
+
 
 def all_runs() -> Iterator[Run]:
     """Headline rows first, so that a study that stops early has them."""
-    sets = ("mnist", "fashion_mnist")
     for epsilon in (1.0, 0.2, 10.0, 2.0):
-        for data in sets:
-            yield Run(data=data, method="sps-g", epsilon=epsilon)
-    for data in sets:
-        yield Run(data=data, method="sps-g", epsilon=NO_NOISE)
+        yield from _each(SETS, ("sps-g",), epsilon)
+    yield from _each(SETS, ("sps-g",), NO_NOISE)
+    for epsilon in (1.0, 0.2, 2.0, 10.0, NO_NOISE):
+        yield from _each(SETS, tuple(DP_LOGISTIC), epsilon)
+    yield from _each(SETS, tuple(REAL), NO_NOISE)
     for epsilon in (1.0, 10.0):
-        for method in ("dp-mepf", "sps", "sps-plus", "dp-merf", "dp-mepf-1"):
-            for data in sets:
-                yield Run(data=data, method=method, epsilon=epsilon)
-    for data in sets:
+        yield from _each(SETS, OTHERS, epsilon)
+    for data in SETS:
         yield Run(data=data, method="dp-mepf", epsilon=1.0, relation=Relation.REPLACE_ONE)
+    yield from _each((IMBALANCED,), ("sps-g", "sps-g-even"), 1.0)
+    yield from _each(("cifar10",), ("sps-g", "dp-mepf", "sps-plus"), 10.0)
+    yield from _each(("cifar10",), ("sps-g", "dp-mepf", "sps-plus"), 1.0)
     for seed in (1, 2):
         for epsilon in (1.0, 0.2, 10.0, 2.0):
-            for data in sets:
-                yield Run(data=data, method="sps-g", epsilon=epsilon, seed=seed)
-    for method in ("dp-mepf", "sps", "sps-plus", "dp-merf", "dp-mepf-1"):
+            yield from _each(SETS, ("sps-g",), epsilon, seed)
+    yield from _each(SETS, OTHERS, NO_NOISE)
+    yield from _each(("cifar10",), (*REAL, "sps-g", "dp-mepf", "sps-plus"), NO_NOISE)
+    for epsilon in (1.0, 10.0):
+        yield from _each(("cifar10",), tuple(DP_LOGISTIC), epsilon)
+
+
+def _each(
+    sets: tuple[str, ...], methods: tuple[str, ...], epsilon: float, seed: int = 0
+) -> Iterator[Run]:
+    for method in methods:
         for data in sets:
-            yield Run(data=data, method=method, epsilon=NO_NOISE)
+            yield Run(data=data, method=method, epsilon=epsilon, seed=seed)

@@ -3,48 +3,40 @@
     python benchmarks/release_table.py --data FOLDER --public FOLDER [--only TEXT] [--minutes M]
 
 FOLDER holds mnist.npz, fashion_mnist.npz and cifar10.npz; the public one tiny_imagenet32.parquet
-and letters28.npz. Every run is written when it is done, and runs that are there are not done again.
-All settings stand in release_settings.py, whose commit is kept with each run.
+and letters28.npz. Every run is written when it is done, and runs that are there are not done again
+(with `--stale`, they are where their settings are others now). Several processes may work on it,
+each on its part (`--only " mnist "`). All settings stand in release_settings.py, whose commit is
+kept with each run.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
-import tempfile
 import time
-import warnings
 from collections import defaultdict
-from functools import lru_cache
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from sklearn.linear_model import LogisticRegression
-from sklearn.neural_network import MLPClassifier
-from torch import Tensor, nn
 
 import machine
-from privet.augment import to_float
-from privet.data import ImageSet, load
-from privet.hedge import Hedge, Randomness
-from privet.models import ConvEncoder
-from privet.privacy import Ledger
-from privet.recipes.releases import NoMemory
-from privet.recipes.synthesis_methods import Prepared, run
-from privet.share import ClassifierTraining, train_classifier
-from release_data import encoder, public_rows, trainable_encoder
+from kept_rows import Kept, arguments, do_missing
+from privet.data import ImageSet
+from privet.measure import Accuracy
+from privet.recipes.map_moments import SpsG
+from release_classifiers import Examination
+from release_data import encoder, keep_samples, prepared, sets, trainable_encoder
+from release_logistic import Vectors, dp_logistic
+from release_making import Releases, discriminants, judged, made
 from release_settings import (
     CLASSIFIERS,
-    CNN,
     COMPONENTS,
-    DELTA,
+    DP_LOGISTIC,
     ENCODERS,
-    FINE_TUNING,
-    NO_NOISE,
+    IMBALANCED,
+    REAL,
     Run,
     all_runs,
 )
@@ -52,120 +44,105 @@ from release_settings import (
 OUT = machine.RESULTS / "release_table.json"
 
 
-class Silence(Randomness):
-    """No noise, for upper bounds: benchmark data is not private."""
-
-    def __init__(self) -> None:
-        super().__init__(seed=0)
-
-    def noise(self, stream: int, step: int, block: int, shape: torch.Size) -> Tensor:
-        """None."""
-        return torch.zeros(shape, dtype=torch.float64)
-
-
-@lru_cache(maxsize=1)
-def _sets(name: str, folder: Path) -> tuple[ImageSet, ImageSet]:
-    return load(folder / f"{name}.npz"), load(folder / f"{name}.npz", part="test")
+def do(each: Run, data: Path, public: Path) -> Kept:
+    """One run of any kind."""
+    private, test = sets(each.data, data)
+    if each.method in REAL:
+        return _real(each, private, test, public)
+    if each.method in DP_LOGISTIC:
+        return _logistic(each, private, test, public)
+    return _synthetic(each, private, test, public)
 
 
-def do(each: Run, data: Path, public: Path) -> dict[str, Any]:
-    """One synthetic set and every classifier trained on it."""
-    private, test = _sets(each.data, data)
-    name = ENCODERS[each.data]
-    prepared = Prepared(
-        image_shape=private.image_shape,
-        num_classes=private.num_classes,
-        encoder=encoder(name, public),
-        public=public_rows(COMPONENTS[each.data], public).inputs,
-        count=each.images,
-    )
+def _synthetic(each: Run, private: ImageSet, test: ImageSet, public: Path) -> Kept:
+    """A synthetic set, every classifier trained on it, and what the release is by itself."""
+    system = each.system
+    network = encoder(ENCODERS[each.data], public)
+    material = prepared(private, network, COMPONENTS[each.data], public, each.images)
+    releases = Releases(even=each.method.endswith("-even"))
+    found = made(system, private, material, each.terms, releases)
     start = time.perf_counter()
-    images, labels, facts = _synthetic(each, private, prepared)
-    seconds = time.perf_counter() - start
-    found = {
-        kind: _accuracy(kind, images, labels, test, name, public, each.seed) for kind in CLASSIFIERS
-    }
+    images, labels = found.synthetic.take(each.images)
+    seconds = found.seconds + time.perf_counter() - start
+    keep_samples(each.key, images, labels)
+    examination = _examination(each, test, public, len(images))
+    accuracies = examination.accuracies(images, labels, CLASSIFIERS)
+    if isinstance(system, SpsG):
+        for name, judge in discriminants(found, system).items():
+            accuracies[name] = examination.measured(judged(judge, test))
     return {
-        **each.key,
-        **facts,
-        "accuracies": found,
+        "guarantee": found.guarantee,
+        **_told(each, private, accuracies),
         "seconds": round(seconds, 1),
         "images": len(images),
+        "iterations": found.iterations(system, each.images),
         "images_per_second": round(len(images) / seconds, 2),
     }
 
 
-def _synthetic(
-    each: Run, private: ImageSet, prepared: Prepared
-) -> tuple[NDArray[np.uint8], NDArray[np.int64], dict[str, Any]]:
-    epsilon = each.epsilon or 1.0
-    with tempfile.TemporaryDirectory() as folder:
-        ledger = Ledger.create(
-            Path(folder) / "ledger.db", epsilon=epsilon, delta=DELTA, relation=each.relation
-        )
-        silent = each.epsilon == NO_NOISE
-        randomness = Silence() if silent else Randomness()
-        hedge = Hedge(
-            private,
-            ledger.reserve(epsilon=epsilon),
-            declared_size=len(private),
-            randomness=randomness,
-        )
-        made = run(each.system, hedge, prepared, NoMemory(), lambda done, total: None)
-        images, labels = made.take(each.images)
-        guarantee = "no noise" if silent else str(made.certificate.guarantee)
-        ledger.close()
-    return images, labels, {"guarantee": guarantee}
+def _real(each: Run, private: ImageSet, test: ImageSet, public: Path) -> Kept:
+    """The same classifiers, trained on real images: no privacy, and a bound for all."""
+    start = time.perf_counter()
+    images, labels = _some(private, REAL[each.method])
+    examination = _examination(each, test, public, len(images))
+    return {
+        "guarantee": "none: real images",
+        **_told(each, private, examination.accuracies(images, labels, CLASSIFIERS)),
+        "seconds": round(time.perf_counter() - start, 1),
+        "images": len(images),
+        "iterations": None,
+    }
 
 
-def _accuracy(
-    kind: str,
-    images: NDArray[np.uint8],
-    labels: NDArray[np.int64],
-    test: ImageSet,
-    name: str,
-    public: Path,
-    seed: int,
-) -> float:
-    """Of one classifier, on the real test images."""
-    tests, truth = np.asarray(test.images[:]), test.labels
-    if kind in ("logistic", "mlp"):
-        return _sklearn(kind, images, labels, tests, truth, seed)
-    channels = images.shape[3]
-    torch.manual_seed(seed)
-    body = ConvEncoder(channels) if kind == "cnn" else trainable_encoder(name, public)
-    network = nn.Sequential(body, nn.Linear(body.num_features, int(labels.max()) + 1))
-    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    config: ClassifierTraining = CNN if kind == "cnn" else FINE_TUNING
-    train_classifier(network, torch.from_numpy(images), torch.from_numpy(labels), config)
-    with torch.inference_mode():
-        batches = torch.split(torch.from_numpy(tests), 500)
-        predicted = torch.cat([network(to_float(batch)).argmax(1) for batch in batches])
-    return float((predicted.numpy() == truth).mean())
+def _some(private: ImageSet, count: int | None) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """All images, or some at random."""
+    rows = np.random.default_rng(0).permutation(len(private))[:count]
+    chosen = private.take(rows)
+    return np.ascontiguousarray(chosen.images[:]), np.array(chosen.labels)
 
 
-def _sklearn(kind: str, images: Any, labels: Any, tests: Any, truth: Any, seed: int) -> float:
-    model = (
-        LogisticRegression(max_iter=200)
-        if kind == "logistic"
-        else MLPClassifier(random_state=seed, early_stopping=True)
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model.fit(images.reshape(len(images), -1) / 255, labels)
-    return float((model.predict(tests.reshape(len(tests), -1) / 255) == truth).mean())
+def _logistic(each: Run, private: ImageSet, test: ImageSet, public: Path) -> Kept:
+    """A private classifier without any images."""
+    start, settings = time.perf_counter(), DP_LOGISTIC[each.method]
+    vectors = Vectors(each.method.removeprefix("dp-logistic-"), ENCODERS[each.data], public)
+    predicted, guarantee = dp_logistic(private, test, vectors, each.terms, settings, seed=each.seed)
+    accuracy = _examination(each, test, public, len(private)).measured(predicted)
+    return {
+        "guarantee": guarantee,
+        **_told(each, private, {"logistic": accuracy}),
+        "seconds": round(time.perf_counter() - start, 1),
+        "images": 0,
+        "iterations": round(settings["epochs"] / settings["sampling_rate"]),
+    }
 
 
-def rows(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Means over seeds, one row for each classifier."""
+def _examination(each: Run, test: ImageSet, public: Path, images: int) -> Examination:
+    cnn, fine_tuning = each.trainings(images)
+    body = partial(trainable_encoder, ENCODERS[each.data], public)
+    return Examination(test=test, body=body, cnn=cnn, fine_tuning=fine_tuning, seed=each.seed)
+
+
+def _told(each: Run, private: ImageSet, accuracies: dict[str, Accuracy]) -> dict[str, Any]:
+    """What is kept of accuracies: by class only where classes differ in size."""
+    found: dict[str, Any] = {"accuracies": {kind: own.overall for kind, own in accuracies.items()}}
+    if each.data == IMBALANCED:
+        found["class_sizes"] = private.class_counts().tolist()
+        found["by_class"] = {kind: own.by_class for kind, own in accuracies.items()}
+    return found
+
+
+def rows(runs: list[Kept]) -> list[dict[str, Any]]:
+    """Means over seeds, one row for each classifier, with the bound of its method."""
     grouped = defaultdict(list)
     for each in runs:
         key = tuple(each[name] for name in ("data", "method", "epsilon", "relation"))
         grouped[key].append(each)
     found = []
     for (data, method, epsilon, relation), same in grouped.items():
-        for kind in CLASSIFIERS:
-            values = [each["accuracies"][kind] for each in same]
+        for kind in dict.fromkeys(kind for each in same for kind in each["accuracies"]):
+            having = [each for each in same if kind in each["accuracies"]]
+            values = [each["accuracies"][kind] for each in having]
+            bound = None if epsilon is None else _bound(runs, data, method, kind)
             found.append(
                 {
                     "data": data,
@@ -175,39 +152,38 @@ def rows(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
                     "classifier": kind,
                     "accuracy": statistics.mean(values),
                     "std": statistics.stdev(values) if len(values) > 1 else None,
-                    "seeds": [each["seed"] for each in same],
-                    "seconds": statistics.mean(each["seconds"] for each in same),
-                    "images": same[0]["images"],
+                    "seeds": [each["seed"] for each in having],
+                    "seconds": statistics.mean(each["seconds"] for each in having),
+                    "images": having[-1]["images"],
+                    "iterations": having[-1].get("iterations"),
+                    "no_noise": bound,
                 }
             )
     return found
 
 
+def _bound(runs: list[Kept], data: str, method: str, kind: str) -> float | None:
+    """The same without noise, if that was done."""
+    values = [
+        each["accuracies"][kind]
+        for each in runs
+        if (each["data"], each["method"], each["epsilon"]) == (data, method, None)
+        and kind in each["accuracies"]
+    ]
+    return statistics.mean(values) if values else None
+
+
 def main() -> None:
     """Do what is missing."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--public", type=Path, required=True)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--minutes", type=float, default=1e9)
-    options = parser.parse_args()
-    settings = machine.settings_commit("release_settings.py", "release_data.py")
-    done = json.loads(OUT.read_text())["runs"] if OUT.exists() else []
-    start = time.monotonic()
-    for each in all_runs():
-        words = f" {' '.join(map(str, each.key.values()))} "
-        known = any(all(old[k] == v for k, v in each.key.items()) for old in done)
-        if known or options.only not in words:
-            continue
-        if time.monotonic() - start > 60 * options.minutes:
-            break
-        found = do(each, options.data, options.public)
-        done.append({**found, "settings": settings, "code": machine.COMMIT})
-        machine.write(
-            OUT,
-            {"name": "release_table", "rows": rows(done), "runs": done, "machine": machine.facts()},
-        )
-        print(words, found["accuracies"], f"{found['seconds']} s", flush=True)
+    options = arguments(__doc__).parse_args()
+    names = ("release_settings.py", "release_data.py")
+    settings = None if options.list else machine.settings_commit(*names)
+    commits = {"settings": settings, "code": machine.COMMIT}
+
+    def run(each: Run) -> Kept:
+        return do(each, options.data, options.public) | commits
+
+    do_missing(OUT, all_runs(), run, lambda runs: {"rows": rows(runs)}, options)
 
 
 if __name__ == "__main__":

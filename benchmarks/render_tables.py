@@ -163,7 +163,7 @@ def ensembles() -> str:
 
 
 def _study() -> Rows:
-    return list(json.loads((RESULTS / "learn_table.json").read_text())["rows"].values())
+    return list(_kept("learn_table")["rows"].values())
 
 
 _TITLES = {
@@ -193,36 +193,105 @@ def paper_preset() -> str:
 
 
 def releases() -> str:
-    """Accuracy of classifiers that were trained on synthetic sets."""
-    body = json.loads((RESULTS / "release_table.json").read_text())
+    """Accuracy of classifiers that synthetic sets trained, and of what stands beside them."""
     grouped: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for row in body["rows"]:
+    for row in _kept("release_table")["rows"]:
         key = tuple(row[name] for name in ("data", "method", "epsilon", "relation"))
-        grouped.setdefault(key, {})[row["classifier"]] = row
-    rows = []
-    for (data, method, epsilon, relation), kinds in grouped.items():
-        [first, *_] = kinds.values()
-        rows.append(
-            (
-                _DATA[data],
-                method,
-                "no noise" if epsilon is None else f"{epsilon:g}",
-                relation,
-                *(_spread(kinds[kind]) for kind in ("logistic", "mlp", "cnn", "encoder")),
-                f"{first['images']:,}",
-                f"{first['seconds']:.0f}",
-            )
-        )
-    heads = ("data", "method", "ε", "relation", "logistic", "MLP", "CNN", "fine-tuned encoder")
-    return _table((*heads, "images", "seconds"), rows)
+        if row["data"] in _DATA and (row["epsilon"] is not None or row["method"] in _REAL):
+            grouped.setdefault(key, {})[row["classifier"]] = row
+
+    def place(key: tuple[Any, ...]) -> tuple[float, ...]:
+        return _place(_DATA, key[0]), _place(_METHODS, key[1]), key[2] or 0.0
+
+    heads = ("data", "method", "ε", "relation", *_KINDS.values(), "no noise", "images", "seconds")
+    lines = [_release_line(key, grouped[key]) for key in sorted(grouped, key=place)]
+    return _table(heads, lines)
+
+
+def _release_line(key: tuple[Any, ...], kinds: dict[str, Any]) -> tuple[str, ...]:
+    data, method, epsilon, relation = key
+    [first, *_] = kinds.values()
+    judged = "encoder" if data == "cifar10" else "cnn"
+    bound = kinds.get(judged, first).get("no_noise")
+    return (
+        _DATA[data],
+        _METHODS.get(method, method),
+        "none" if epsilon is None else f"{epsilon:g}",
+        "" if epsilon is None else relation,
+        *(_spread(kinds[kind]) if kind in kinds else "" for kind in _KINDS),
+        _percent(bound),
+        f"{first['images']:,}" if first["images"] else "",
+        f"{first['seconds']:.0f}",
+    )
 
 
 _DATA = {"mnist": "MNIST", "fashion_mnist": "FashionMNIST", "cifar10": "CIFAR-10"}
+_REAL = {"real": "all real images", "real-10000": "10,000 real images"}
+_METHODS = {
+    "sps-g": "SPS-G",
+    "sps-plus": "SPS+",
+    "sps": "SPS",
+    "dp-mepf": "DP-MEPF (φ₁, φ₂)",
+    "dp-mepf-1": "DP-MEPF (φ₁)",
+    "dp-merf": "DP-MERF",
+    "dp-logistic-pixels": "DP logistic regression of pixels",
+    "dp-logistic-features": "DP logistic regression of features",
+    **_REAL,
+}
+_KINDS = {
+    "logistic": "logistic",
+    "mlp": "MLP",
+    "cnn": "CNN",
+    "encoder": "fine-tuned encoder",
+    "discriminant": "moments alone",
+}
+
+
+def _place(names: dict[str, str], name: str) -> int:
+    return list(names).index(name) if name in names else len(names)
 
 
 def _spread(row: dict[str, Any]) -> str:
-    mean = f"{100 * row['accuracy']:.1f}"
+    mean = _percent(row["accuracy"])
     return mean if row["std"] is None else f"{mean} ± {100 * row['std']:.1f}"
+
+
+def release_imbalance() -> str:
+    """By class, where classes go from large to small: released counts, and one size for all."""
+    runs = [each for each in _kept("release_table")["runs"] if "by_class" in each]
+    sizes = [f"{size:,}" for size in runs[0]["class_sizes"]] if runs else []
+    rows = []
+    for each in runs:
+        shares = each["by_class"]["cnn"]
+        values = (each["accuracies"]["cnn"], min(shares), *shares)
+        method = "one size for all (N/C)" if each["method"].endswith("-even") else "released counts"
+        rows.append((method, *map(_percent, values)))
+    return _table(("moments over", "all classes", "worst", *sizes), rows)
+
+
+def release_ablations() -> str:
+    """One small table for each table of the papers."""
+    body = _kept("release_ablations")
+    tables = []
+    for table, title in body["titles"].items():
+        rows = [
+            (each["row"], *(_percent(each["accuracies"].get(kind)) for kind in ("logistic", "cnn")))
+            for each in body["runs"]
+            if each["table"] == table
+        ]
+        if rows:
+            tables.append(_table((title, "logistic", "CNN"), rows))
+    return "\n".join(tables)
+
+
+def _percent(value: float | None) -> str:
+    return "" if value is None else f"{100 * value:.1f}"
+
+
+def _kept(name: str) -> dict[str, Any]:
+    """The whole file of a study that keeps its runs."""
+    content: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text())
+    return content
 
 
 def release_cost() -> str:
@@ -267,13 +336,15 @@ TABLES: dict[str, Callable[[], str]] = {
     "ensembles": ensembles,
     "paper_preset": paper_preset,
     "releases": releases,
+    "release_imbalance": release_imbalance,
+    "release_ablations": release_ablations,
     "release_cost": release_cost,
 }
 
 
 def _results(name: str) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text())["results"]
-    return content
+    results: dict[str, Any] = _kept(name)["results"]
+    return results
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

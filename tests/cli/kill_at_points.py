@@ -23,9 +23,16 @@ torch.set_num_threads(1)  # threads do not survive a fork
 POINTS = [
     ("privet.public.warm_up", "_train_mode", 2),  # the second epoch of the encoder
     ("privet.hedge.clipping", "_batch_sum", 2),  # half-way through private images
-    ("privet.synthesis.matching", "gaussian_kl", 9),  # half-way through the generator's training
+    ("privet.synthesis.generating", "_latents", 2),  # half-way through the generator's training
     ("privet.recipes.synthesis_images", "write_shard", 2),
     ("privet.recipes.synthesis_run", "_summary", 1),
+]
+PRIVATE_ENCODER = [
+    ("privet.recipes.private_encoder", "prepare", 1),  # the plan is fixed
+    ("privet.learn.training", "_one_step", 3),
+    ("privet.learn.checkpoint", "restored", 1),
+    ("privet.recipes.folder_memory", "_probe", 1),  # the encoder is learned
+    *POINTS[1:],
 ]
 NOWHERE = ("privet.recipes.synthesis_run", "_summary", 0)
 
@@ -51,10 +58,11 @@ def killed(words, module, name, number):
 def run(folder, words):
     assert finished([*words, "--out", str(folder / "whole")]) == 0  # and everything is imported
     out = folder / "killed"
+    points = PRIVATE_ENCODER if any(word.startswith("private") for word in words) else POINTS
     words = [*words, "--out", str(out)]
     statuses = {
         f"{module}.{name} {number}": killed(resumed(words, out), module, name, number)
-        for module, name, number in POINTS
+        for module, name, number in points
     }
     return {"statuses": statuses, "code": killed(resumed(words, out), *NOWHERE)}
 

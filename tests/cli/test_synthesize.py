@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 
 from privet.data import load
 from privet.privacy import PLD, Certificate, Ledger, Relation
-from privet.recipes.sps_g import SpsG
+from privet.recipes.map_moments import SpsG
 from privet.release import Cleaning
 from tests.cli.runs import SYSTEMS, names, read
 
@@ -130,6 +130,14 @@ def test_settings_start_from_those_of_the_method(synthesize, encoder):
     assert cleaning(SYSTEMS["sps"])["jitter"] == Cleaning().jitter == 2.0
     assert cleaning(SYSTEMS["sps-g"]) == asdict(SpsG().cleaning)
     assert cleaning(SYSTEMS["sps-g"] + ",jitter=0.3") == {**asdict(SpsG().cleaning), "jitter": 0.3}
+
+
+def test_a_seed_is_the_methods_own(synthesize, encoder):
+    """Not that of its training, which has the same name."""
+    for method in ("sps-g", "dp-merf"):
+        words = f"--encoder {encoder} --public 0.1 --dry-run --json --method {SYSTEMS[method]}"
+        body = json.loads(synthesize(f"{words},seed=1").out)
+        assert (body["seed"], body["training"]["seed"]) == (1, 0)
 
 
 def test_the_noise_seed_is_nowhere(synthesize, tmp_path):

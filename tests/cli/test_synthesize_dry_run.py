@@ -96,3 +96,64 @@ def test_what_noise_swamps_is_said_before_it_is_paid_for(synthesize, encoder, mo
     [one] = before_the_reservation(f"{large} --epsilon 0.3", "b")
     assert one.startswith("Noise swamps layers_4@4-100-class.second (signal over noise 0.0")
     assert before_the_reservation(f"{SYSTEMS['sps-g']} --epsilon 10", "c") == []
+
+
+class TestChoices:
+    """What nobody asked for is chosen, said and kept."""
+
+    def test_they_are_said_and_quoted(self, synthesize, encoder):
+        words = f"--method sps --encoder {encoder} --declared-size 1800 --dry-run"
+        shown = synthesize(words)
+        assert shown.code == 0, shown.err
+        for sentence in (
+            "clip_ratios = 1/16: noise of 0.011 for each image of a class.",
+            "global_size = 8 and class_size = 8: noise of 0.011 for each image of a class",
+            "per_class = 20 and iterations = 200: batches of 200 images of 8 pixels a side.",
+        ):
+            assert shown.err.count(sentence) == 1
+        body = json.loads(synthesize(f"{words} --json").out)
+        assert len(body["choices"]) == 3
+        assert (body["global_size"], body["class_size"], body["iterations"]) == (8, 8, 200)
+
+    def test_what_is_given_wins(self, synthesize, encoder):
+        words = f"--encoder {encoder} --dry-run --json --method"
+        body = json.loads(synthesize(f"{words} sps:global_size=5,iterations=3").out)
+        assert (body["global_size"], body["class_size"], body["iterations"]) == (5, 8, 3)
+        assert [each.partition(" ")[0] for each in body["choices"]] == [
+            *("clip_ratios", "class_size", "per_class")
+        ]
+        body = json.loads(synthesize(f"{words} dp-mepf:iterations=3").out)
+        assert body["training"]["iterations"] == 3
+        assert body["training"]["learning_rate"] == 1e-3  # chosen, beside what was given
+        assert body["choices"] == []
+
+    def test_a_run_keeps_them(self, synthesize, privet, tmp_path, encoder):
+        words = "sps:iterations=2,per_class=2,global_size=4"
+        done = synthesize(f"--encoder {encoder} --method {words} --json")
+        assert done.code == 0, done.err
+        body = json.loads(done.out)
+        assert len(body["choices"]) == 2
+        assert all(each in done.err for each in body["choices"])
+        more = privet(f"synthesize --out {tmp_path / 'run'} --resume --count 70 --json")
+        assert json.loads(more.out)["choices"] == body["choices"]
+
+
+class TestPresets:
+    def test_papers_settings_where_nothing_is_given(self, synthesize, encoder):
+        words = f"--encoder {encoder} --dry-run --json --preset paper --method"
+        body = json.loads(synthesize(f"{words} sps-plus:iterations=3").out)
+        assert (body["global_size"], body["iterations"], body["pseudo_count"]) == (256, 3, 40)
+        assert body["choices"] == ["Settings are those of paper 002 for CIFAR-10 at ε = 2."]
+        body = json.loads(synthesize(f"{words} dp-mepf:iterations=3,average_rate=0.5").out)
+        assert (body["training"]["iterations"], body["training"]["steady"]) == (3, 1.0)
+        assert (body["training"]["learning_rate"], body["average_rate"]) == (1e-5, 0.5)
+
+    def test_a_run_goes_on_with_its_own(self, synthesize, privet, tmp_path):
+        words = "--preset paper --method dp-merf:size=20,iterations=2,batch_size=40"
+        assert synthesize(words).code == 0
+        config = json.loads((tmp_path / "run" / "config.json").read_text())["config"]
+        assert config["preset"] == "paper"
+        assert config["system"]["training"]["learning_rate"] == 1e-5
+        assert privet(f"synthesize --out {tmp_path / 'run'} --resume --count 70").code == 0
+        other = privet(f"synthesize --out {tmp_path / 'run'} --resume --count 80 --preset auto")
+        assert (other.code, "in the run and" in other.err) == (2, True)

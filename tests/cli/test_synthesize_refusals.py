@@ -29,7 +29,14 @@ REFUSALS = [
     ("--method dp-merf:size=many", 2, "--method size is 'many': give a whole number."),
     ("--method dp-merf:size=3", 2, "Fourier features come in pairs"),
     ("--method dp-merf:widths=8-8", 2, "--method widths are 2 numbers: give 4."),
-    ("--method dp-merf:latent=0", 2, "--method widths, latent, batch_size and checks must be 1"),
+    ("--method dp-merf:widths=8-8-8-8-8", 2, "--method widths are 5 numbers: give 4."),
+    ("--method dp-merf:widths=8,8", 2, "--method has '8': write name:key=value,key=value."),
+    ("--method dp-merf:betas=0.5", 2, "--method betas are 1 numbers: give 2."),
+    ("--method dp-merf:latent=0", 2, "--method widths, width and latent must be 1 or more."),
+    ("--method dp-merf:batch_size=0", 2, "--method batch_size and checks must be 1 or more."),
+    ("--method dp-merf:length_scale=0", 2, "The length scale must be positive, not 0."),
+    ("--method dp-merf:generator=gan", 2, "generator is 'gan': choose upsampling, residual, code."),
+    ("--method dp-merf:generator=residual", 2, "a residual generator makes 32×32 or 64×64"),
     ("--method dp-merf:count_share=0", 2, "--method count_share is 0: give more than 0."),
     ("--method dp-merf:average_rate=-1", 2, "--method average_rate is -1: give more than 0."),
     ("--method sps:later_iterations=0,clip_ratios=0.1-0.1", 2, "Pixels need iterations"),
@@ -39,7 +46,7 @@ REFUSALS = [
     ("--method dp-merf:size", 2, "--method has 'size': write name:key=value,key=value."),
     ("--method sps-g", 2, "An encoder learns from public images of two classes or more"),
     ("--method sps-g --public 1", 2, "An encoder learns from public images of two classes"),
-    ("--method sps-g --encoder vgg", 2, "--encoder is 'vgg': choose conv, saved"),
+    ("--method sps-g --encoder vgg", 2, "--encoder is 'vgg': choose conv, "),
     ("--public 0.1 --method sps-g --encoder conv:epochs=0", 2, "epochs is 0"),
     ("--public 0.1 --method sps-g --encoder conv:depth=3", 2, "conv has no setting 'depth'"),
     (SPS_G, 2, "SPS-G takes principal components of public images: give --public."),
@@ -52,6 +59,11 @@ REFUSALS = [
     (f"{SPS_PLUS},pseudo_count=7", 2, "7 pseudo-classes of 2 cannot hold each of 10 classes"),
     (f"{SPS_PLUS},class_layers=9", 2, "class_layers is 9 and the encoder has 5 layers"),
     (f"{SPS_PLUS},layers=conv1,class_layers=1", 2, "The encoder has no layer 'conv1': choose"),
+    ("--classes even", 2, "--classes is 'even': choose balanced, released."),
+    ("--soft-labels", 2, "which mean embeddings lack: choose --method sps-g or sps."),
+    (f"{SPS_PLUS} --soft-labels", 2, "give --method sps-plus:pseudo_count=0."),
+    ("--preset quick", 2, "--preset is 'quick': choose auto, paper."),
+    ("--preset paper --method sps-g", 2, "No paper has SPS-G: leave --preset out, or choose"),
     ("--resize 10", 2, "The images are 10×10 and a generator makes squares"),
     ("--resize 8x12", 2, "multiple of 4: give --resize 12, or --method sps."),
     (f"{SPS_PLUS} --channels rgb", 2, "is an encoder of 1 channels and the images have 3"),
@@ -118,7 +130,9 @@ def test_other_refusals(privet, tmp_path):
     refused(QUICK_SYNTHESIS, 2, "Give --out")
     refused(f"{QUICK_SYNTHESIS} {out} --ledger {tmp_path / 'no.db'}", 3, "There is no ledger at")
     np.savez(tmp_path / "plain.npz", x=np.zeros((9, 8, 8), np.uint8))
-    refused(words.replace("digits", str(tmp_path / "plain.npz")), 4, "has no labels")
+    plain = words.replace("digits", str(tmp_path / "plain.npz"))
+    refused(f"{plain} --method dp-merf --soft-labels", 2, "The images are of one class, so")
+    refused(f"{plain} --method sps --public 2", 2, "public images of two classes or more")
     refused(words.replace("digits", "nowhere.npz"), 4, "nowhere.npz does not exist")
 
 

@@ -238,8 +238,16 @@ def test_refuses_a_truncated_shard(tmp_path, write):
 
 def test_refuses_a_shard_without_classes(tmp_path):
     pq.write_table(pa.table({"image": [b"x"], "label": [0]}), tmp_path / "part-00000.parquet")
-    with pytest.raises(DataError, match="no labels or class names"):
+    with pytest.raises(DataError, match="has labels and no class names"):
         read_shards(tmp_path)
+
+
+def test_images_without_labels_have_no_column_of_them(tmp_path):
+    images = np.zeros((5, 4, 4, 1), np.uint8)
+    path = write_shard(tmp_path, 0, images, None, None)
+    assert pq.read_table(path).column_names == ["image"]
+    assert read_shards(tmp_path) == (5,)
+    assert load(tmp_path).labels is None
 
 
 def test_refuses_a_gap(tmp_path, write):

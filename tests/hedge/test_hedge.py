@@ -104,7 +104,10 @@ def test_nothing_leaves_without_a_durable_spend(ledger):
 def test_the_hedge_offers_three_operations_and_one_door(ledger):
     hedge = Hedge(rows(5), ledger.reserve(plan=PLAN))
     public = {name for name in dir(hedge) if not name.startswith("_")}
-    assert public == {"map", "release", "steps", "outside_guarantee", "reservation", "size"}
+    assert public == {
+        *("map", "release", "steps", "outside_guarantee"),
+        *("reservation", "size", "device"),
+    }
     for protocol in ("__len__", "__getitem__", "__iter__"):
         assert not hasattr(hedge, protocol)
     for copying in (copy.copy, copy.deepcopy, pickle.dumps):

@@ -33,6 +33,17 @@ def test_folding_changes_nothing_but_the_norms(trained):
     assert not any(isinstance(layer, nn.BatchNorm2d) for layer in folded.modules())
 
 
+def test_other_norms_stay():
+    """GroupNorm depends on the image, so it cannot be folded; it mixes no examples either."""
+    encoder = ConvEncoder(1, widths=(4, 6), norm=lambda channels: nn.GroupNorm(2, channels))
+    folded = encoder.folded()
+    assert sum(isinstance(layer, nn.GroupNorm) for layer in folded.modules()) == 2
+    images = torch.randn(3, 1, 8, 8)
+    torch.testing.assert_close(folded(images), encoder(images))
+    torch.testing.assert_close(folded(images)[:1], folded(images[:1]))
+    torch.testing.assert_close(folded.last_map(images).mean((2, 3)), folded(images))
+
+
 def test_folding_leaves_the_encoder_alone(trained):
     before = {name: value.clone() for name, value in trained.state_dict().items()}
     folded = trained.folded()

@@ -6,10 +6,12 @@ import torch
 from privet.hedge import Hedge, Randomness
 from privet.models import ConvEncoder
 from privet.privacy import Ledger
+from privet.recipes.choices import Situation
 from privet.synthesis import GeneratorTraining
 
 CLASSES, SHAPE = 3, (8, 8, 1)
 TRAINING = GeneratorTraining(iterations=3, per_class=2)
+SITUATION = Situation(relative_noise=0.1, size=60.0, num_classes=CLASSES, image_shape=SHAPE)
 SMALL = {"training": TRAINING, "widths": (4, 4, 4, 4), "batch_size": 12}
 
 
@@ -47,7 +49,7 @@ class DictMemory:
     """Remembers in a dictionary, and counts what was made."""
 
     def __init__(self):
-        self.kept, self.made = {}, []
+        self.kept, self.made, self.drafts = {}, [], {}
 
     def once(self, name, make):
         if name not in self.kept:
@@ -57,3 +59,12 @@ class DictMemory:
 
     def paid(self, name, embedding, make):
         return self.once(name, make)
+
+    def learned(self, name, like, make):
+        return self.once(name, make)
+
+    def unfinished(self, name):
+        return self.drafts.get(name)
+
+    def keep(self, name, state):
+        self.drafts[name] = {key: each.clone() for key, each in state.items()}

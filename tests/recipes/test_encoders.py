@@ -121,5 +121,5 @@ class TestSaved:
 def test_each_says_what_it_treats_as_public():
     for name, kind in ENCODERS.items():
         fields = {"file": "x"} if name == "saved" else dict(kind.fixed)
-        assert kind.cls(**fields).treated_as_public
+        assert bool(kind.cls(**fields).treated_as_public) == (name != "private")
     assert np.all([ENCODERS["conv"].cls().needs_public, not Saved(file="x").needs_public])

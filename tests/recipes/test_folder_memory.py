@@ -101,3 +101,37 @@ def test_a_centre_that_moved(memory):
     memory.paid("release", embedding(centre=0.2001), never)
     with pytest.raises(DataError, match="another encoder or projection"):
         memory.paid("release", embedding(centre=0.25), never)
+
+
+STATE = {"step": torch.tensor(3), "w": torch.arange(4.0)}
+
+
+class TestUnfinished:
+    @pytest.mark.parametrize("kind", ["once", "learned"])
+    def test_what_is_kept_is_there_until_it_is_finished(self, memory, tmp_path, kind):
+        def finish():
+            if kind == "once":
+                return memory.once("thing", lambda: {"w": torch.ones(4)})
+            return memory.learned("thing", {"w": torch.zeros(4)}, lambda: {"w": torch.ones(4)})
+
+        assert memory.unfinished("thing") is None
+        memory.keep("thing", {"step": torch.tensor(1)})
+        memory.keep("thing", STATE)
+        found = memory.unfinished("thing")
+        assert found.keys() == STATE.keys()
+        assert all(torch.equal(found[name], each) for name, each in STATE.items())
+        finish()
+        assert memory.unfinished("thing") is None
+        memory.keep("thing", STATE)  # killed before it was forgotten
+        finish()
+        assert memory.unfinished("thing") is None
+
+    def test_what_was_learned_is_paid_for_and_no_release(self, memory, tmp_path):
+        like = {"w": torch.zeros(4)}
+        made = memory.learned("encoder", like, lambda: {"w": torch.ones(4)})
+        assert torch.equal(memory.learned("encoder", like, never)["w"], made["w"])
+        assert (memory.num_paid, memory.learned_names) == (0, {"learned-encoder"})
+        memory.paid("release", embedding(), lambda: blocks(embedding()))
+        assert memory.num_paid == 1
+        with pytest.raises(DataError, match="other layers or sizes"):
+            memory.learned("encoder", {"w": torch.zeros(5)}, never)

@@ -1,6 +1,7 @@
 """DP-MERF and DP-MEPF: honest noise, unit vectors, early stopping by a release of its own."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -18,8 +19,9 @@ from privet.recipes.mean_embeddings import (
     dp_merf_releases,
 )
 from privet.recipes.releases import affordable_sums
+from privet.release.fourier import median_distance
 from tests.hedge.summands import units
-from tests.recipes.small import CLASSES, SHAPE, SMALL, DictMemory, encoder, hedge, pictures
+from tests.recipes.small import CLASSES, SHAPE, SMALL, DictMemory, Silence, encoder, hedge, pictures
 
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
 
@@ -49,7 +51,7 @@ def test_two_moments_in_one_release_cost_what_the_papers_two_releases_do():
 def test_nothing_is_clipped(kind):
     """Vectors have the length that their clip norm allows: counts cost three per mille."""
     found = {
-        "dp-merf": dp_merf_releases(DpMerf(size=10), SHAPE, CLASSES),
+        "dp-merf": dp_merf_releases(DpMerf(size=10, length_scale=1.0), SHAPE, CLASSES),
         "first": releases(second=False),
         "both": releases(),
         "stopping": releases(stopping=True)[1:],
@@ -137,7 +139,7 @@ class TestStopping:
         [release] = releases(stopping=True)[1:]
         dark = {**pictures(30), "images": pictures(30)["images"] // 9}
         exact = clipped_sum([units(dark)], release.embedding, release.clip_norm)
-        return _Stopping(release.embedding, NoisySum(dict(exact), 1e-9))
+        return _Stopping(release.embedding, NoisySum(dict(exact), 1e-9), torch.device("cpu"))
 
     @pytest.fixture
     def painter(self):
@@ -175,3 +177,28 @@ def test_the_run_is_one_generator_whatever_is_asked_for(tmp_path):
     images, _ = synthetic.take(20)
     assert (synthetic.take(5)[0] == images[:5]).all()
     assert memory.made == ["release", "generator"]
+
+
+class TestLengthScale:
+    def kept(self, folder, **more):
+        memory = DictMemory()
+        folder.mkdir()
+        dp_merf(
+            hedge(folder, randomness=Silence()),
+            image_shape=SHAPE,
+            num_classes=CLASSES,
+            memory=memory,
+            **more,
+        )
+        return memory.kept["release"]["fourier.mean"]
+
+    def test_it_is_the_median_distance_of_public_images(self, tmp_path):
+        """Or follows from the number of pixels where nothing is public."""
+        public = torch.from_numpy(pictures(40, seed=2)["images"])
+        scale = float(f"{median_distance(public):.2g}")
+        settings = DpMerf(size=10, **SMALL)
+        for length_scale, more in ((scale, {"public": public}), (2.9, {})):
+            found = self.kept(tmp_path / f"{length_scale}", settings=settings, **more)
+            given = replace(settings, length_scale=length_scale)
+            again = self.kept(tmp_path / f"given {length_scale}", settings=given)
+            torch.testing.assert_close(found, again)

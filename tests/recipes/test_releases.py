@@ -11,6 +11,7 @@ from privet.hedge import GaussianSum
 from privet.hedge.units import Rows
 from privet.models import ConvEncoder
 from privet.privacy import PLD, Budget, Plan, Relation
+from privet.recipes.map_moments import SpsG
 from privet.recipes.mean_embeddings import DpMepf, DpMerf
 from privet.recipes.releases import (
     NoMemory,
@@ -22,11 +23,11 @@ from privet.recipes.releases import (
     planned_sums,
     released,
 )
-from privet.recipes.sps import Sps, SpsPlus
-from privet.recipes.sps_g import SpsG
+from privet.recipes.sps_settings import Sps, SpsPlus
 from privet.recipes.synthesis_methods import Prepared, releases_of, run
+from privet.recipes.turns import even
 from privet.release import Embedding, Part, each_class
-from tests.recipes.small import CLASSES, SHAPE, SMALL, encoder, hedge, pictures
+from tests.recipes.small import CLASSES, SHAPE, SITUATION, SMALL, encoder, hedge, pictures
 
 PIXELS = {"iterations": 2, "later_iterations": 2, "global_size": 3, "class_size": 3, "per_class": 2}
 SYSTEMS = {
@@ -79,7 +80,7 @@ def test_private_images_are_read_once_for_each_release(tmp_path, reads, name):
     assert (images.shape, images.dtype) == ((30, *SHAPE), np.uint8)
     assert np.bincount(labels).tolist() == [10] * CLASSES
     assert np.array_equal(synthetic.take(13)[0], images[:13])
-    assert len(releases_of(system, prepared)) == releases
+    assert len(releases_of(system.chosen(SITUATION).settings, prepared)) == releases
 
 
 def test_the_whole_reservation_is_spent_whatever_the_ratios(tmp_path):
@@ -136,7 +137,7 @@ def test_batches_add_up_to_any_number():
     def batch(number):
         return np.full((4, *SHAPE), number, np.uint8), np.zeros(4, np.int64)
 
-    synthetic = Synthetic(batch=batch, batch_size=4, certificate=None)
+    synthetic = Synthetic(batch=batch, batch_size=4, certificate=None, shares=even(1))
     for count in (1, 4, 9):
         sizes = [len(images) for images, _ in synthetic.batches(count)]
         assert sum(sizes) == len(synthetic.take(count)[0]) == count
@@ -149,5 +150,5 @@ def test_an_untrained_encoder_outlines_the_releases():
     prepared = Prepared(
         image_shape=SHAPE, num_classes=CLASSES, encoder=ConvEncoder(1), public=None, count=1
     )
-    [one] = releases_of(Sps(global_size=3, class_size=3), prepared)
+    [one] = releases_of(Sps(global_size=3, class_size=3, clip_ratios=(1 / 8,)), prepared)
     assert one.embedding.zeros().keys() >= {"layers_4_0-class.second", "counts.mean"}

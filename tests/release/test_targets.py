@@ -196,3 +196,15 @@ class TestReleased:
         of = embedding(count_weight=0.0)
         with pytest.raises(ConfigError, match="no counts: declare them"):
             released_moments(of, NoisySum(of.zeros(), 1.0))
+
+
+def test_shares_are_those_of_released_counts():
+    from privet.release import Embedding, class_shares
+
+    embedding = Embedding(features=lambda _: {}, parts=(), num_classes=3, count_weight=0.1)
+
+    def shares(counts):
+        return class_shares(embedding, NoisySum({"counts.mean": torch.tensor(counts)[:, None]}, 1))
+
+    torch.testing.assert_close(shares([6.0, -1.0, 2.0]), torch.tensor([0.75, 0, 0.25]).double())
+    torch.testing.assert_close(shares([-6.0, -1.0, -2.0]), torch.full((3,), 1 / 3).double())

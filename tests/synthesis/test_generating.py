@@ -5,14 +5,19 @@ import copy
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load, save
 
+from privet.augment import CropCurriculum, to_float
 from privet.errors import ConfigError
 from privet.models import UpsamplingGenerator
 from privet.release import Cleaning
 from privet.synthesis import (
     GaussianMatching,
     GeneratorTraining,
+    MeanMatching,
+    PixelOptimisation,
     agreed,
+    refined,
     sampled,
     train_generator,
 )
@@ -47,12 +52,19 @@ def painter():
     return Painter()
 
 
-def matching():
+def matching(decay=0.8):
     of = embedding()
     with torch.no_grad():
         found, _ = of.moments(images(60, seed=9, bright=0.4), labels(60))
     target = {"z": Cleaning(least_jitter=0.1)(found["z"], torch.zeros(CLASSES))}
-    return GaussianMatching(of, target, clip_norm=None)
+    return GaussianMatching(of, target, clip_norm=None, decay=decay)
+
+
+def mean_matching():
+    of = embedding()
+    with torch.no_grad():
+        found, _ = of.moments(images(60, seed=9, bright=0.4), labels(60))
+    return MeanMatching(of, found, torch.full((CLASSES,), 1 / CLASSES), rate=0.1)
 
 
 def trained(generator, config, loss=None, on_step=None):
@@ -120,6 +132,113 @@ class TestTraining:
     def test_settings_are_checked(self, wrong):
         with pytest.raises(ConfigError):
             GeneratorTraining(**wrong)
+
+
+class Drawer:
+    """Keeps every state, as a file would."""
+
+    def __init__(self, state=None):
+        self.state, self.states = state, []
+
+    def kept(self):
+        return self.state
+
+    def passed(self, state):
+        content = save({name: each.contiguous() for name, each in state().items()})
+        self.states.append(load(content))
+
+
+class TestCheckpoints:
+    CONFIG = GeneratorTraining(iterations=7, per_class=4)
+
+    def run(self, generator, drawer, loss=None, heard=None):
+        generator = copy.deepcopy(generator).to(memory_format=torch.channels_last)
+        train_generator(
+            generator,
+            loss or matching(),
+            self.CONFIG,
+            latent=LATENT,
+            num_classes=CLASSES,
+            on_step=None if heard is None else lambda *news: heard.append(news),
+            checkpoint=drawer,
+        )
+        return weights(generator)
+
+    @pytest.mark.parametrize("make", [matching, mean_matching], ids=["gaussian", "mean"])
+    def test_from_any_step_a_training_ends_bit_for_bit_the_same(self, generator, make):
+        drawer, whole = Drawer(), []
+        end = self.run(generator, drawer, make(), whole)
+        assert [int(each["step"]) for each in drawer.states] == list(range(1, 8))
+        for step, state in enumerate(drawer.states, start=1):
+            heard = []
+            assert torch.equal(end, self.run(generator, Drawer(state), make(), heard)), step
+            assert heard == whole[step:]
+
+    def test_without_its_state_it_would_not(self, generator):
+        drawer = Drawer()
+        end = self.run(generator, drawer)
+        kept = drawer.states[3]
+        for part in ("adam/", "generator/", "0/"):
+            spoilt = {
+                name: each * (0 if name.startswith(part) and each.is_floating_point() else 1)
+                for name, each in kept.items()
+            }
+            assert not torch.equal(end, self.run(generator, Drawer(spoilt))), part
+
+    def test_what_changes_beside_it_goes_on_too(self, generator):
+        class Counter:
+            count = 0
+
+            def state(self):
+                return {"count": torch.tensor(self.count)}
+
+            def restore(self, state):
+                self.count = int(state["count"])
+
+        def run(drawer):
+            counter = Counter()
+
+            def on_step(step, loss):
+                counter.count += step
+
+            train_generator(
+                copy.deepcopy(generator),
+                matching(),
+                self.CONFIG,
+                latent=LATENT,
+                num_classes=CLASSES,
+                on_step=on_step,
+                checkpoint=drawer,
+                beside=[counter],
+            )
+            return counter.count
+
+        drawer = Drawer()
+        assert run(drawer) == run(Drawer(drawer.states[2])) == sum(range(1, 8))
+
+
+class TestRefinement:
+    CONFIG = PixelOptimisation(
+        iterations=15,
+        learning_rate=0.05,
+        view=CropCurriculum(smallest=1.0, flip=False, stretch=1.0),
+    )
+
+    def test_images_come_nearer_to_what_was_released(self, generator):
+        ours = labels(40)
+        before = sampled(generator, ours, latent=LATENT, seed=1)
+        after = refined(before, ours, matching(decay=0.0), self.CONFIG, seed=1)
+        assert (after.shape, after.dtype) == (before.shape, np.uint8)
+        distances = [
+            float(matching()(to_float(torch.from_numpy(x)), ours)) for x in (before, after)
+        ]
+        assert distances[1] < 0.7 * distances[0]
+
+    def test_the_same_batch_is_refined_alike(self, generator):
+        ours = labels(20)
+        before = sampled(generator, ours, latent=LATENT, seed=1)
+        one, other = (refined(before, ours, matching(), self.CONFIG, seed=3) for _ in range(2))
+        assert np.array_equal(one, other)
 
 
 class TestImages:

@@ -46,8 +46,8 @@ def synthesize(
         Text,
         option(
             MAIN,
-            "sps-g, dp-mepf, dp-merf, sps or sps-plus; settings follow a colon, such as "
-            "sps-g:deep=64,iterations=800.",
+            "sps-g, dp-mepf, dp-merf, sps or sps-plus; settings follow a colon and win over all "
+            "others, such as sps-g:deep=64,iterations=800.",
             "NAME[:KEY=VALUE,…]",
         ),
     ] = None,
@@ -58,6 +58,15 @@ def synthesize(
         option(MAIN, "How many images; with --resume more than before, for nothing.", "N"),
     ] = None,
     out: Out = None,
+    preset: Annotated[
+        Text,
+        option(
+            MAIN,
+            "Where settings start from: auto (default) chooses by noise, classes and images, and "
+            "says why; paper takes those that were published, for large GPUs.",
+            "auto|paper",
+        ),
+    ] = None,
     public: Public = None,
     test: Annotated[
         Text,
@@ -69,9 +78,11 @@ def synthesize(
         Text,
         option(
             METHOD,
-            "What looks at images: conv[:epochs=12] (trained on public images), the "
-            "encoder.safetensors of another run, or efficientnet-lite0 to 2[:image_size=64].",
-            "NAME|PATH",
+            "What looks at images: conv[:epochs=12] (trained on public images), "
+            "private[:share=0.5] (trained on private ones, for a share of ε), untrained, the "
+            "encoder.safetensors of another run, or efficientnet-lite0 to 2[:image_size=64]; "
+            "several with + between them.",
+            "NAME|PATH[+…]",
         ),
     ] = None,
     encoder_data: Annotated[
@@ -100,7 +111,27 @@ def synthesize(
     ] = False,
     resume: Resume = False,
     force: Force = False,
+    device: Annotated[
+        str, option(RUN, "Where encoder, generator and matching run: cpu, cuda, ….", "NAME")
+    ] = "cpu",
     seed: Annotated[Whole, option(RUN, "Of the split; 0 by default.", "N")] = None,
+    classes: Annotated[
+        Text,
+        option(
+            METHOD,
+            "How large synthetic classes are: equally (default), or as released counts say.",
+            "balanced|released",
+        ),
+    ] = None,
+    soft_labels: Annotated[
+        bool,
+        option(
+            METHOD,
+            "Add class probabilities by released moments to every image (sps-g, sps).",
+            None,
+            "--soft-labels",
+        ),
+    ] = False,
     png: Annotated[
         bool,
         option(RUN, "Write DIR/png too: PNG files, a folder for each class.", None, "--png"),
@@ -117,14 +148,14 @@ def synthesize(
     from privet.recipes.synthesis_quote import quote
     from privet.recipes.synthesis_run import synthesize as run
 
-    asked = SynthesisAsked.of(context.params)
+    asked = SynthesisAsked.of({**context.params, "soft_labels": soft_labels or None})
     with Watch(bar=not json) as watch:
         if dry_run:
             _show(quote(asked, watch), json)
             return
         if out is None:
             raise ConfigError("Give --out: the folder where the run goes.")
-        session = Session(out=out, resume=resume, force=force, noise_seed=noise_seed)
+        session = Session(out=out, resume=resume, force=force, noise_seed=noise_seed, device=device)
         result = run(asked, session, watch, count=count, png=png)
     _show(result, json)
 

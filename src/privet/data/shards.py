@@ -37,6 +37,7 @@ _MAX_SHARDS = 100_000
 # Arrow counts the bytes of a binary column in 32 bits.
 _MAX_BYTES = 2**31 - 1
 _GROUP_BYTES = 4 * MIB
+_NO_CLASSES = ("images",)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,17 +53,20 @@ def write_shard(
     folder: Path,
     number: int,
     images: NDArray[np.uint8],
-    labels: NDArray[np.int64],
-    class_names: Sequence[str],
+    labels: NDArray[np.int64] | None,
+    class_names: Sequence[str] | None,
     *,
     probabilities: ArrayLike | None = None,
 ) -> Path:
-    """Put images (N, H, W, C), labels and soft labels (N, classes) into `part-00000.parquet`."""
+    """Put images (N, H, W, C), labels and soft labels (N, classes) into `part-00000.parquet`.
+
+    Images without labels are written without a column of them.
+    """
     path = folder / shard_name(number)
     with writing(path):
         if path.exists():
             raise ConfigError(f"{shown(path)} exists; go on after the last shard or remove it.")
-    data = ImageSet(images, labels, tuple(class_names))
+    data = ImageSet(images, labels, None if class_names is None else tuple(class_names))
     _check(data, path)
     soft = None if probabilities is None else _soft_labels(probabilities, data, path)
     content = _parquet_bytes(_table(data, soft), data.image_shape)
@@ -164,9 +168,11 @@ def _table(data: ImageSet, soft: NDArray[np.float32] | None) -> pa.Table:
         [encoded, pa.nulls(len(data), pa.string())],
         fields=[pa.field("bytes", pa.binary()), pa.field("path", pa.string())],
     )
-    columns = {"image": image, "label": pa.array(data.labels, pa.int64())}
-    label = {"names": list(data.class_names or ()), "_type": "ClassLabel"}
-    features: dict[str, Any] = {"image": {"_type": "Image"}, "label": label}
+    columns = {"image": image}
+    features: dict[str, Any] = {"image": {"_type": "Image"}}
+    if data.labels is not None:
+        columns["label"] = pa.array(data.labels, pa.int64())
+        features["label"] = {"names": list(data.class_names or ()), "_type": "ClassLabel"}
     if soft is not None:
         ends = np.arange(len(data) + 1, dtype=np.int32) * np.int32(soft.shape[1])
         columns["probabilities"] = pa.ListArray.from_arrays(pa.array(ends), pa.array(soft.ravel()))
@@ -196,13 +202,14 @@ def _parquet_bytes(table: pa.Table, image_shape: tuple[int, int, int]) -> memory
     import pyarrow.parquet as pq
 
     sink = pa.BufferOutputStream()
+    labels = [name for name in table.column_names if name == "label"]
     pq.write_table(
         table,
         sink,
         row_group_size=max(1, _GROUP_BYTES // int(np.prod(image_shape))),
         compression="none",
-        use_dictionary=["label"],
-        write_statistics=["label"],
+        use_dictionary=labels,
+        write_statistics=labels,
         write_page_checksum=True,
     )
     return memoryview(sink.getvalue())
@@ -231,8 +238,10 @@ def _schema(path: Path) -> pa.Schema:
 
 def _piece(table: pa.Table, path: Path) -> Piece:
     shard = from_table(table, path)
-    if shard.labels is None or shard.class_names is None:
-        raise DataError(f"{shown(path)} has no labels or class names; make it again.")
+    if shard.labels is None:
+        return Piece(shard.blobs, np.zeros(len(shard.blobs), np.int64), _NO_CLASSES)
+    if shard.class_names is None:
+        raise DataError(f"{shown(path)} has labels and no class names; make it again.")
     labels = as_labels(shard.labels, count=len(shard.blobs), where=path)
     return Piece(shard.blobs, labels, names_for(labels, shard.class_names, where=path))
 

@@ -114,6 +114,11 @@ class Hedge:
         return self.__reservation
 
     @property
+    def device(self) -> torch.device:
+        """Where per-unit functions run; whatever is computed with what they use belongs there."""
+        return self.__device
+
+    @property
     def size(self) -> float:
         """The declared number of units, to two digits. The true number is never read."""
         if self.__declared_size is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
@@ -22,7 +22,7 @@ _SCHEMA = "privet.checkpoint/1"
 def save(path: Path, progress: Progress) -> None:
     """Replace what was there, durably."""
     draft = path.with_name(path.name + ".part")
-    tensors = {name: block.contiguous() for name, block in _flat(progress)}
+    tensors = {name: block.contiguous() for name, block in flat(progress)}
     names = json.dumps(list(progress.state.weights))
     save_file(tensors, draft, {"schema": _SCHEMA, "step": str(progress.step), "names": names})
     with draft.open("rb") as written:
@@ -40,10 +40,10 @@ def load(path: Path, device: str = "cpu") -> Progress:
         raise DataError(f"{path} cannot be read ({error}): start again without --resume.") from None
     if metadata.get("schema") != _SCHEMA:
         raise DataError(f"{path} is not a checkpoint of this version of Privet.")
-    return _progress(tensors, int(metadata["step"]), json.loads(metadata["names"]))
+    return restored(tensors, int(metadata["step"]), json.loads(metadata["names"]))
 
 
-def _flat(progress: Progress) -> Iterator[tuple[str, Tensor]]:
+def flat(progress: Progress) -> Iterator[tuple[str, Tensor]]:
     """Names like `update/momentum/layer.weight`; tensors may be shared, so ring entries are own."""
     state = progress.state
     parts = {
@@ -59,7 +59,7 @@ def _flat(progress: Progress) -> Iterator[tuple[str, Tensor]]:
             yield f"{part}/{name}", block.clone()
 
 
-def _progress(tensors: dict[str, Tensor], step: int, names: list[str]) -> Progress:
+def restored(tensors: Mapping[str, Tensor], step: int, names: list[str]) -> Progress:
     """Blocks in the order that they had: gradients and noise go by it, files do not keep it."""
     found: dict[str, Blocks] = {}
     for name, tensor in tensors.items():

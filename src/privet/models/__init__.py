@@ -10,6 +10,7 @@ from privet.models.generator import UpsamplingGenerator
 from privet.models.mlp import MLP
 from privet.models.residual_generator import ResidualGenerator
 from privet.models.resnet9 import ResNet9
+from privet.models.side_by_side import SideBySide, branches, joined
 from privet.models.standardised import StandardisedConv2d
 from privet.models.transformer import VisionTransformer, tiny_vit, vision_transformer
 from privet.models.upsampled_conv import UpsampledConv
@@ -24,13 +25,16 @@ __all__ = [
     "FeatureMaps",
     "ResNet9",
     "ResidualGenerator",
+    "SideBySide",
     "StandardisedConv2d",
     "UpsampledConv",
     "UpsamplingGenerator",
     "VisionTransformer",
     "WideResNet",
+    "branches",
     "convolutions",
     "efficientnet_lite",
+    "joined",
     "tiny_vit",
     "vision_transformer",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -14,14 +15,24 @@ from torch import nn
 from privet.augment import CropFlip
 from privet.data.guard import shown
 from privet.errors import ConfigError, DataError
-from privet.models import ConvEncoder, Encoder, efficientnet_lite
+from privet.models import ConvEncoder, Encoder, SideBySide, branches, efficientnet_lite, joined
+from privet.models.layers import group_norm
+from privet.privacy import Budget, Event, Relation
 from privet.public import PublicRows, WarmUp, warm_up
 from privet.public.warm_up import seeded
 from privet.recipes.forms import Kind
 from privet.recipes.models import ImageShape
-from privet.recipes.releases import Memory, Tensors
+from privet.recipes.private_encoder import PrivatelyTrained, untrained
+from privet.recipes.releases import Tensors
 
 Told = Callable[[int, int], None]
+
+
+class Once(Protocol):
+    """The part of a memory that an encoder needs."""
+
+    def once(self, name: str, make: Callable[[], Tensors]) -> Tensors:
+        """What was made under this name before, or what is made now."""
 
 
 class EncoderChoice(Protocol):
@@ -35,17 +46,32 @@ class EncoderChoice(Protocol):
     def treated_as_public(self) -> tuple[str, ...]:
         """For the certificate."""
 
+    def events(self, budget: Budget, relation: Relation) -> tuple[Event, ...]:
+        """What it does to private images of this run, out of the run's budget."""
+
     def outline(self, shape: ImageShape, public: PublicRows | None) -> nn.Module:
         """One of the same layout, at once; refused where `made` would be."""
 
     def made(
-        self, shape: ImageShape, public: PublicRows | None, memory: Memory, told: Told
+        self, shape: ImageShape, public: PublicRows | None, memory: Once, told: Told
     ) -> nn.Module:
         """The encoder, frozen, for images of this shape."""
 
 
+class _Public(ABC):
+    """For encoders that never see a private image."""
+
+    def events(self, budget: Budget, relation: Relation) -> tuple[Event, ...]:
+        """None."""
+        return ()
+
+    @abstractmethod
+    def outline(self, shape: ImageShape, public: PublicRows | None) -> nn.Module:
+        """Every encoder has its own."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class Pretrained:
+class Pretrained(_Public):
     """A small convolutional network, trained to classify the public images.
 
     Args:
@@ -74,7 +100,7 @@ class Pretrained:
         return ConvEncoder(shape[2]).folded()
 
     def made(
-        self, shape: ImageShape, public: PublicRows | None, memory: Memory, told: Told
+        self, shape: ImageShape, public: PublicRows | None, memory: Once, told: Told
     ) -> nn.Module:
         """Trained once, then remembered."""
         public = _teaching(public)
@@ -87,16 +113,17 @@ class Pretrained:
         with seeded(generator):
             network = ConvEncoder(shape[2])
             head = nn.Linear(network.num_features, int(public.targets.max()) + 1)
-        network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        device = public.inputs.device
+        network.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         warm_up(
             network,
             public,
             self._lessons(shape),
             generator=generator,
-            head=head,
+            head=head.to(device),
             on_epoch=lambda epoch, _: told(epoch + 1, self.epochs),
         )
-        return {name: each.contiguous() for name, each in network.state_dict().items()}
+        return {name: each.cpu().contiguous() for name, each in network.state_dict().items()}
 
     def _lessons(self, shape: ImageShape) -> WarmUp:
         invert = self.invert and shape[2] == 1
@@ -110,7 +137,7 @@ class Pretrained:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Saved:
+class Saved(_Public):
     """The encoder of an earlier run: its `encoder.safetensors`."""
 
     file: str
@@ -138,7 +165,7 @@ class Saved:
         return network.folded()
 
     def made(
-        self, shape: ImageShape, public: PublicRows | None, memory: Memory, told: Told
+        self, shape: ImageShape, public: PublicRows | None, memory: Once, told: Told
     ) -> nn.Module:
         """Read."""
         return self.outline(shape, public)
@@ -154,7 +181,7 @@ class Saved:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageNet:
+class ImageNet(_Public):
     """EfficientNet-Lite with its ImageNet weights, from a package.
 
     Args:
@@ -174,10 +201,124 @@ class ImageNet:
         return efficientnet_lite(self.version, self.image_size)
 
     def made(
-        self, shape: ImageShape, public: PublicRows | None, memory: Memory, told: Told
+        self, shape: ImageShape, public: PublicRows | None, memory: Once, told: Told
     ) -> Encoder:
         """From its package."""
         return self.outline(shape, public)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Untrained(_Public):
+    """The network that private images would teach, with its first weights: it costs nothing.
+
+    Args:
+        width: channels of the first layer; the last has eight times as many.
+        groups: of each GroupNorm.
+        seed: of its weights.
+    """
+
+    width: int = 24
+    groups: int = 4
+    seed: int = 0
+    needs_public: bool = field(default=False, init=False)
+    treated_as_public: tuple[str, ...] = field(
+        default=("an encoder's weights, drawn from a seed",), init=False
+    )
+
+    def __post_init__(self) -> None:
+        _ = group_norm(self.groups, self.width)
+
+    def outline(self, shape: ImageShape, public: PublicRows | None) -> nn.Module:
+        """Itself."""
+        return untrained(shape[2], self.width, self.groups, self.seed)
+
+    def made(
+        self, shape: ImageShape, public: PublicRows | None, memory: Once, told: Told
+    ) -> nn.Module:
+        """Drawn."""
+        return self.outline(shape, public)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Several:
+    """Several encoders, for stages to take in turn or for one release to look through."""
+
+    choices: tuple[EncoderChoice, ...]
+
+    def __post_init__(self) -> None:
+        if len(set(self.choices)) < len(self.choices):
+            raise ConfigError("--encoder names the same one twice: give another seed, or leave it.")
+        if sum(isinstance(each, PrivatelyTrained) for each in self.choices) > 1:
+            raise ConfigError("--encoder names two that learn from private images: one is enough.")
+
+    @property
+    def needs_public(self) -> bool:
+        """If one does."""
+        return any(each.needs_public for each in self.choices)
+
+    @property
+    def treated_as_public(self) -> tuple[str, ...]:
+        """What each does, once."""
+        return tuple(
+            dict.fromkeys(name for each in self.choices for name in each.treated_as_public)
+        )
+
+    def events(self, budget: Budget, relation: Relation) -> tuple[Event, ...]:
+        """Of the one that learns from private images, if there is one."""
+        return tuple(event for each in self.choices for event in each.events(budget, relation))
+
+    def outline(self, shape: ImageShape, public: PublicRows | None) -> nn.Module:
+        """Side by side."""
+        return SideBySide([each.outline(shape, public) for each in self.choices])
+
+    def made(
+        self, shape: ImageShape, public: PublicRows | None, memory: Once, told: Told
+    ) -> nn.Module:
+        """Side by side, one after the other."""
+        return SideBySide(
+            [
+                each.made(shape, public, _Numbered(memory, number), told)
+                for number, each in enumerate(self.choices)
+            ]
+        )
+
+
+class _Numbered:
+    """A memory in which every encoder has a name of its own."""
+
+    def __init__(self, memory: Once, number: int) -> None:
+        self._memory, self._number = memory, number
+
+    def once(self, name: str, make: Callable[[], Tensors]) -> Tensors:
+        """Under its number."""
+        return self._memory.once(f"{name}-{self._number}", make)
+
+
+def choices_of(encoder: EncoderChoice) -> tuple[EncoderChoice, ...]:
+    """One, or several."""
+    return encoder.choices if isinstance(encoder, Several) else (encoder,)
+
+
+def needs_nothing_public(encoder: EncoderChoice) -> bool:
+    """Whether it is for runs in which nothing is public."""
+    return all(isinstance(each, PrivatelyTrained | Untrained) for each in choices_of(encoder))
+
+
+def lessons_of(encoder: EncoderChoice) -> PrivatelyTrained | None:
+    """How one of them learns from private images, if it does."""
+    for each in choices_of(encoder):
+        if isinstance(each, PrivatelyTrained):
+            return each
+    return None
+
+
+def with_taught(choice: EncoderChoice, encoder: nn.Module, taught: nn.Module) -> nn.Module:
+    """What private images taught, in its place among the others."""
+    networks = [
+        taught if isinstance(each, PrivatelyTrained) else network
+        for each, network in zip(choices_of(choice), branches(encoder).values(), strict=True)
+    ]
+    return joined(networks)
 
 
 def _teaching(public: PublicRows | None) -> PublicRows:
@@ -191,8 +332,12 @@ def _teaching(public: PublicRows | None) -> PublicRows:
 
 ENCODERS = {
     "conv": Kind(Pretrained),
+    "private": Kind(PrivatelyTrained),
+    "untrained": Kind(Untrained),
     "saved": Kind(Saved),
     "efficientnet-lite0": Kind(ImageNet, {"version": 0}),
     "efficientnet-lite1": Kind(ImageNet, {"version": 1}),
     "efficientnet-lite2": Kind(ImageNet, {"version": 2}),
 }
+SAVED = {**ENCODERS, "several": Kind(Several)}
+"""As configurations are saved; nobody types `several`."""

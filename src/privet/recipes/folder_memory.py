@@ -1,8 +1,8 @@
 """What a run of many processes remembers: tensors under names, each whole or not at all.
 
-What was paid for lies apart from what can be made again, beside a probe: a few numbers that its
-embedding makes of fixed images. Another encoder, or another draw of projections, makes others, and
-would read a release in the wrong coordinates.
+What was paid for lies apart from what can be made again. A release lies beside a probe: a few
+numbers that its embedding makes of fixed images. Another encoder, or another draw of projections,
+makes others, and would read it in the wrong coordinates.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ _PROBE = "probe:"
 _PROBE_IMAGES = 2
 _PROBE_NUMBERS = 48  # of each source
 _TOLERANCE = 1e-2  # other machines round otherwise
+_LEARNED = "learned-"
+_UNFINISHED = "unfinished-"
 
 
 class FolderMemory:
@@ -40,15 +42,22 @@ class FolderMemory:
     @property
     def num_paid(self) -> int:
         """How many releases are kept."""
-        return len(list((self._folder / RELEASES).glob("*.safetensors")))
+        return len(self._kept() - self.learned_names)
+
+    @property
+    def learned_names(self) -> frozenset[str]:
+        """What was learned from private images, and is kept."""
+        return frozenset(each for each in self._kept() if each.startswith(_LEARNED))
 
     def once(self, name: str, make: Callable[[], Tensors]) -> Tensors:
         """Read, or made and written."""
         file = f"{STEPS}/{name}.safetensors"
         if self._folder.has(file):
-            return self._read(file, "remove it, and it is made again")
-        made = make()
-        self._write(file, made)
+            made = self._read(file, "remove it, and it is made again")
+        else:
+            made = make()
+            self._write(file, made)
+        self._folder.discard(_unfinished(name))
         return made
 
     def paid(self, name: str, embedding: Embedding, make: Callable[[], Tensors]) -> Tensors:
@@ -62,6 +71,37 @@ class FolderMemory:
         made = make()
         self._write(file, {**made, **probe})
         return made
+
+    def learned(self, name: str, like: Tensors, make: Callable[[], Tensors]) -> Tensors:
+        """Read; or made and written, once it is sure that it can be written."""
+        file = f"{RELEASES}/{_LEARNED}{name}.safetensors"
+        if self._folder.has(file):
+            made = self._read(file, "put back a copy, or start again with --force")
+            if _shapes(made) != _shapes(like):
+                raise DataError(
+                    f"{shown(self._folder / file)} has other layers or sizes than this run's: "
+                    "bring back its own, or start again with --force."
+                )
+        else:
+            self._folder.rehearse(file, _bytes(like))
+            made = make()
+            self._write(file, made)
+        self._folder.discard(_unfinished(name))
+        return made
+
+    def unfinished(self, name: str) -> Tensors | None:
+        """What `keep` wrote last."""
+        file = _unfinished(name)
+        if not self._folder.has(file):
+            return None
+        return self._read(file, "remove it, and it begins again")
+
+    def keep(self, name: str, state: Tensors) -> None:
+        """In place of what was kept before."""
+        self._write(_unfinished(name), state)
+
+    def _kept(self) -> frozenset[str]:
+        return frozenset(each.stem for each in (self._folder / RELEASES).glob("*.safetensors"))
 
     def _read(self, file: str, remedy: str) -> Tensors:
         try:
@@ -86,6 +126,10 @@ class FolderMemory:
         )
 
 
+def _unfinished(name: str) -> str:
+    return f"{STEPS}/{_UNFINISHED}{name}.safetensors"
+
+
 def _probe(embedding: Embedding, image_shape: tuple[int, int, int]) -> Tensors:
     """What an embedding makes of fixed images, and where it is centred."""
     generator = torch.Generator().manual_seed(0)
@@ -99,7 +143,7 @@ def _probe(embedding: Embedding, image_shape: tuple[int, int, int]) -> Tensors:
 
 def _some(values: Tensor) -> Tensor:
     """As many numbers as a probe has, from all over."""
-    flat = values.flatten().float()
+    flat = values.flatten().float().cpu()
     return flat[:: max(1, len(flat) // _PROBE_NUMBERS)][:_PROBE_NUMBERS].clone()
 
 

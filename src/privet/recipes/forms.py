@@ -46,7 +46,7 @@ class Forms:
         if isinstance(value, Enum):
             return value.value
         if isinstance(value, tuple):
-            return list(value)
+            return [self.plain(_element(hint), each) for each in value]
         return self._plain_fields(value) if is_dataclass(value) else value
 
     def made(self, hint: Hint, body: Any, where: str) -> Any:
@@ -60,6 +60,8 @@ class Forms:
         hint = _without_none(hint)
         if isinstance(hint, type) and is_dataclass(hint):
             return self._made_fields(hint, body, where)
+        if _form(hint) is tuple and self._table(_element(hint)) is not None:
+            return tuple(self.made(_element(hint), each, where) for each in body)
         return _checked(hint, body, where)
 
     def restored(self, cls: type, body: Any) -> Any:
@@ -78,14 +80,14 @@ class Forms:
             hint: the slot.
             text: as typed.
             where: the option, for refusals.
-            defaults: where the keys of a nested dataclass start from, by its class.
+            defaults: what a dataclass, named or nested, starts from, by its class.
         """
         name, _, rest = text.partition(":")
         kind = _looked_up(self.tables[hint], name, where)
         keys = _pairs(rest, where)
         made = self._read_fields(kind.cls, keys, where, defaults or {}, kind.fixed)
         if keys:
-            known = ", ".join(self._keys(kind.cls, kind.fixed)) or "none"
+            known = ", ".join(dict.fromkeys(self._keys(kind.cls, kind.fixed))) or "none"
             raise ConfigError(
                 f"{where} {name} has no setting {next(iter(keys))!r}: it takes {known}."
             )
@@ -121,29 +123,37 @@ class Forms:
         defaults: Mapping[type, Any],
         fixed: Mapping[str, Any],
     ) -> Any:
-        """Take one's own keys out of those that were typed; nested fields take theirs."""
-        given: dict[str, Any] = dict(fixed)
+        """Take one's own keys out of those that were typed; nested fields take what is left."""
+        given: dict[str, Any] = _values(defaults[cls]) if cls in defaults else {}
+        given |= fixed
+        nested: dict[str, Hint] = {}
         for each, hint in _fields(cls):
             if each.name in fixed:
                 continue
             if (table := self._table(hint)) is not None:
                 kind = _looked_up(table, keys.pop(each.name, next(iter(table))), where)
                 given[each.name] = self._read_fields(kind.cls, keys, where, defaults, kind.fixed)
-            elif is_dataclass(hint):
-                given[each.name] = self._read_nested(hint, keys, where, defaults)
+            elif is_dataclass(_without_none(hint)):
+                nested[each.name] = hint
             elif each.name in keys:
                 given[each.name] = _number(hint, keys.pop(each.name), f"{where} {each.name}")
+        for name, hint in nested.items():
+            given |= self._read_nested(name, hint, keys, where, defaults)
         return cls(**given)
 
     def _read_nested(
-        self, cls: Any, keys: dict[str, str], where: str, defaults: Mapping[type, Any]
-    ) -> Any:
+        self, name: str, hint: Hint, keys: dict[str, str], where: str, defaults: Mapping[type, Any]
+    ) -> dict[str, Any]:
+        """Nothing, if it may be none and no key of it was typed."""
+        cls = _without_none(hint)
         own = {
-            each.name: _number(hint, keys.pop(each.name), f"{where} {each.name}")
-            for each, hint in _fields(cls)
+            each.name: _number(inner, keys.pop(each.name), f"{where} {each.name}")
+            for each, inner in _fields(cls)
             if each.name in keys
         }
-        return replace(defaults.get(cls) or cls(), **own)
+        if not own and cls is not hint:
+            return {}
+        return {name: replace(defaults.get(cls) or cls(), **own)}
 
     def _keys(self, cls: type, fixed: Mapping[str, Any]) -> Iterator[str]:
         for each, hint in _fields(cls):
@@ -152,10 +162,14 @@ class Forms:
             if (table := self._table(hint)) is not None:
                 yield each.name
                 yield from self._keys(next(iter(table.values())).cls, {})
-            elif is_dataclass(hint):
-                yield from (nested.name for nested, _ in _fields(hint))
+            elif is_dataclass(inner := _without_none(hint)):
+                yield from (nested.name for nested, _ in _fields(inner))
             else:
                 yield each.name
+
+
+def _values(value: Any) -> dict[str, Any]:
+    return {each.name: getattr(value, each.name) for each in fields(value) if each.init}
 
 
 def _fields(cls: Any) -> list[tuple[Field[Any], Hint]]:
@@ -194,6 +208,11 @@ def _form(hint: Hint) -> Any:
     return get_origin(hint)
 
 
+def _element(hint: Hint) -> Hint:
+    """What a tuple is of."""
+    return get_args(_without_none(hint))[0] if get_args(hint) else Any
+
+
 def _without_none(hint: Hint) -> Hint:
     if _form(hint) in (Union, types.UnionType):
         [hint] = (each for each in get_args(hint) if each is not type(None))
@@ -203,7 +222,7 @@ def _without_none(hint: Hint) -> Hint:
 def _checked(hint: Hint, body: Any, where: str) -> Any:
     """A plain value of the annotated type."""
     if _form(hint) is tuple:
-        return tuple(body)
+        return _of_length(tuple(body), list(get_args(hint)[1:]), where)
     if _form(hint) is Literal:
         return body
     if isinstance(hint, type) and issubclass(hint, Enum):
@@ -212,6 +231,13 @@ def _checked(hint: Hint, body: Any, where: str) -> Any:
     if not isinstance(body, wanted) or (isinstance(body, bool) and hint is not bool):
         raise ConfigError(f"{where} is {body!r}, which is no {hint.__name__}.")
     return hint(body)
+
+
+def _of_length(values: tuple[Any, ...], others: list[Hint], where: str) -> tuple[Any, ...]:
+    """Refused unless there are as many as the annotation says; `...` is any number."""
+    if others != [...] and len(values) != 1 + len(others):
+        raise ConfigError(f"{where} are {len(values)} numbers: give {1 + len(others)}.")
+    return values
 
 
 def _number(hint: Hint, text: str, where: str) -> Any:
@@ -223,7 +249,8 @@ def _number(hint: Hint, text: str, where: str) -> Any:
         return text.lower() == "true"
     try:
         if _form(hint) is tuple:  # 200-100
-            return tuple(get_args(hint)[0](part) for part in text.split("-"))
+            kind, *others = get_args(hint)
+            return _of_length(tuple(kind(part) for part in text.split("-")), others, where)
         return hint(text) if hint in (int, float) else text
     except ValueError:
         kind = "a whole number" if hint is int else "a number"

@@ -8,17 +8,21 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from privet.hedge import Hedge, NoisySum
-from privet.models import FeatureMaps, convolutions
+from privet.models import FeatureMaps, convolutions, joined
 from privet.privacy import certify
+from privet.recipes.choices import Choice, Chosen, Situation, chosen, decided
+from privet.recipes.generators import generator_choice, generator_for
 from privet.recipes.releases import (
     Images,
+    Kept,
     Labels,
     Memory,
     NoMemory,
@@ -27,14 +31,24 @@ from privet.recipes.releases import (
     Synthetic,
     Tensors,
     balanced,
-    generator_for,
+    if_public,
     planned,
     released,
 )
-from privet.release import Embedding, Part, class_totals, each_class, released_moments
-from privet.release.fourier import FourierFeatures
+from privet.recipes.turns import even, in_turn
+from privet.release import (
+    Embedding,
+    Part,
+    class_shares,
+    class_totals,
+    each_class,
+    released_moments,
+)
+from privet.release.fourier import FourierFeatures, median_distance
 from privet.release.perceptual import PerceptualFeatures, pooled
+from privet.release.placing import moved, placed
 from privet.synthesis import GeneratorTraining, MeanMatching, sampled, train_generator
+from privet.synthesis.states import under
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,22 +56,30 @@ class MeanEmbedding:
     """What both systems decide before a private row is read.
 
     Args:
-        training: of the generator.
+        training: of the generator; none leaves it to `chosen`.
         average_rate: of the moving average of the gap between embeddings.
         count_share: of the clip norm that a class count weighs.
         latent: length of the generator's latent vectors.
-        widths: of its layers.
+        generator: upsampling, residual or code; none takes the residual one where it fits.
+        widths: of the layers of an upsampling one.
+        width: of the last block of a residual one.
         batch_size: images that are sampled at once.
         seed: of features and generator.
     """
 
-    training: GeneratorTraining = field(default_factory=GeneratorTraining)
+    training: GeneratorTraining | None = None
     average_rate: float = 1e-2
     count_share: float = 0.08
     latent: int = 32
+    generator: str | None = None
     widths: tuple[int, int, int, int] = (96, 64, 32, 16)
+    width: int = 32
     batch_size: int = 1000
     seed: int = 0
+
+    def chosen(self, situation: Situation) -> Chosen[Self]:
+        """With choices where none were given."""
+        return chosen(self, situation, [_training, generator_choice])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,11 +88,15 @@ class DpMerf(MeanEmbedding):
 
     Args:
         size: D.
-        length_scale: of the Gaussian kernel, in pixels from 0 to 1.
+        length_scale: of the Gaussian kernel, in pixels from 0 to 1; none leaves it to `chosen`.
     """
 
     size: int = 10_000
-    length_scale: float = 10.0
+    length_scale: float | None = None
+
+    def chosen(self, situation: Situation) -> Chosen[Self]:
+        """With choices where none were given."""
+        return chosen(self, situation, [_training, generator_choice, _length_scale])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,29 +116,71 @@ class DpMepf(MeanEmbedding):
     checks: int = 20
 
 
+def _training(s: MeanEmbedding, situation: Situation) -> Choice:
+    """Batches of 100, and twice the steps for photographs, as in Table 8, but fewer of them."""
+    height, width, channels = situation.image_shape
+    iterations = 4000 if channels == 3 or max(height, width) > 28 else 2000
+    per_class = max(1, round(100 / situation.num_classes))
+    training = GeneratorTraining(iterations=iterations, per_class=per_class, learning_rate=1e-3)
+    kind = "colour" if channels == 3 else "grey"
+    because = f"batches of 100 {kind} images of {height}×{width}"
+    return Choice({"training": training}, because)
+
+
+def _length_scale(s: DpMerf, situation: Situation) -> Choice:
+    """The median heuristic; else 10 at 28×28, near what DP-MERF was published with (σ² = 105)."""
+    median = situation.median_distance
+    if median is not None:
+        scale = float(f"{median:.2g}")
+        return Choice({"length_scale": scale}, "the median distance between public images")
+    height, width, channels = situation.image_shape
+    scale = float(f"{10 * math.sqrt(height * width * channels / 28**2):.2g}")
+    because = f"no public images, and {height}×{width} pixels"
+    return Choice({"length_scale": scale}, because)
+
+
 def dp_merf(
     hedge: Hedge,
     *,
     image_shape: tuple[int, int, int],
     num_classes: int,
     settings: DpMerf | None = None,
+    public: Tensor | None = None,
+    proportional: bool = False,
     memory: Memory | None = None,
     on_step: OnStep | None = None,
 ) -> Synthetic:
-    """Match mean embeddings of a Gaussian kernel; nothing public is needed."""
-    s = settings or DpMerf()
+    """Match mean embeddings of a Gaussian kernel; nothing public is needed.
+
+    Args:
+        hedge: images and labels, with an ε reserved.
+        image_shape: height, width and channels.
+        num_classes: declared; 1 for unlabelled images.
+        settings: of the method.
+        public: images (N, H, W, C), uint8, whose distances tell the length scale; none if there are
+            none.
+        proportional: make classes as large as released counts say, and not equally large.
+        memory: what was done before.
+        on_step: told of the generator's training.
+    """
+    s, situation = settings or DpMerf(), Situation.behind(hedge, num_classes, image_shape)
+    if public is not None and s.length_scale is None:
+        situation = replace(situation, median_distance=median_distance(public))
+    s = s.chosen(situation).settings
     [release] = dp_merf_releases(s, image_shape, num_classes)
     run = _Run(hedge, s, image_shape, num_classes, memory or NoMemory(), on_step)
-    return run.synthetic([release], public=())
+    used = () if public is None else ("images for a length scale",)
+    return run.synthetic([release], used, proportional)
 
 
 def dp_mepf(
     hedge: Hedge,
     *,
-    encoder: nn.Module,
+    encoder: nn.Module | Sequence[nn.Module],
     image_shape: tuple[int, int, int],
     num_classes: int,
     settings: DpMepf | None = None,
+    proportional: bool = False,
     memory: Memory | None = None,
     on_step: OnStep | None = None,
 ) -> Synthetic:
@@ -120,17 +188,19 @@ def dp_mepf(
 
     Args:
         hedge: images and labels, with an ε reserved.
-        encoder: trained on public images; convolutions larger than 1×1 are looked at.
+        encoder: trained on public images; convolutions larger than 1×1 are looked at, those of
+            several encoders together.
         image_shape: height, width and channels.
         num_classes: declared; 1 for unlabelled images.
         settings: of the method.
+        proportional: make classes as large as released counts say, and not equally large.
         memory: what was done before.
         on_step: told of the generator's training.
     """
-    s = settings or DpMepf()
-    releases = dp_mepf_releases(s, encoder, image_shape, num_classes)
+    s = (settings or DpMepf()).chosen(Situation.behind(hedge, num_classes, image_shape)).settings
+    releases = dp_mepf_releases(s, joined(encoder), image_shape, num_classes)
     run = _Run(hedge, s, image_shape, num_classes, memory or NoMemory(), on_step)
-    return run.synthetic(releases, public=("the encoder",))
+    return run.synthetic(releases, ("the encoder",), proportional)
 
 
 def dp_merf_releases(
@@ -138,7 +208,7 @@ def dp_merf_releases(
 ) -> list[Release]:
     """Fourier features and counts of each class."""
     generator = torch.Generator().manual_seed(s.seed)
-    features = FourierFeatures.random(image_shape, s.size, s.length_scale, generator)
+    features = FourierFeatures.random(image_shape, s.size, decided(s.length_scale), generator)
     return [_release(features, {"fourier": s.size}, num_classes, s.count_share)]
 
 
@@ -173,10 +243,14 @@ class _Run:
     ) -> None:
         self.hedge, self.settings, self.memory = hedge, settings, memory
         self.num_classes, self.on_step = num_classes, on_step
-        self.generator = generator_for(settings, num_classes, image_shape)
+        self.generator = generator_for(settings, num_classes, image_shape).to(hedge.device)
 
-    def synthetic(self, releases: list[Release], public: tuple[str, ...]) -> Synthetic:
+    def synthetic(
+        self, releases: list[Release], public: tuple[str, ...], proportional: bool
+    ) -> Synthetic:
         """Release, train, and be ready to sample."""
+        device = self.hedge.device
+        releases = [replace(each, embedding=placed(each.embedding, device)) for each in releases]
         mechanisms = planned(self.hedge, releases)
         noisy = [
             released(self.hedge, each.embedding, mechanism, self.memory, name)
@@ -184,42 +258,48 @@ class _Run:
                 ("release", "stopping"), releases, mechanisms, strict=False
             )
         ]
-        stop = _Stopping(releases[1].embedding, noisy[1]) if len(noisy) > 1 else None
+        stop = _Stopping(releases[1].embedding, noisy[1], device) if len(noisy) > 1 else None
         embedding, first = releases[0].embedding, noisy[0]
         self.generator.load_state_dict(
             self.memory.once("generator", lambda: self._trained(embedding, first, stop))
         )
+        shares = class_shares(embedding, first)
+        turns = shares if proportional else even(self.num_classes)
         return Synthetic(
-            batch=self._batch,
+            batch=lambda number: self._batch(number, turns),
             batch_size=self.settings.batch_size,
-            certificate=certify(self.hedge.reservation, public=public),
+            certificate=certify(self.hedge.reservation, public=if_public(self.hedge, *public)),
+            shares=shares,
         )
 
     def _trained(self, embedding: Embedding, noisy: NoisySum, stop: _Stopping | None) -> Tensors:
-        s = self.settings
-        totals = class_totals(embedding, noisy)
-        moments = released_moments(embedding, noisy)
+        s, training = self.settings, decided(self.settings.training)
+        totals = class_totals(embedding, noisy).to(self.hedge.device)
+        moments = moved(released_moments(embedding, noisy), self.hedge.device)
         matching = MeanMatching(embedding, moments, totals / totals.sum(), s.average_rate)
-        every = 0 if not isinstance(s, DpMepf) else math.ceil(s.training.iterations / s.checks)
+        every = 0 if not isinstance(s, DpMepf) else math.ceil(training.iterations / s.checks)
 
         def tell(step: int, _: float) -> None:
-            if stop is not None and (step % every == 0 or step == s.training.iterations):
+            if stop is not None and (step % every == 0 or step == training.iterations):
                 stop.look(self.generator, s.latent, self.num_classes)
             if self.on_step is not None:
-                self.on_step(step, s.training.iterations)
+                self.on_step(step, training.iterations)
 
         train_generator(
             self.generator,
             matching,
-            s.training,
+            training,
             latent=s.latent,
             num_classes=self.num_classes,
             on_step=tell,
+            checkpoint=Kept(self.memory, "generator"),
+            beside=() if stop is None else (stop,),
         )
         return dict(self.generator.state_dict()) if stop is None else stop.best
 
-    def _batch(self, number: int) -> tuple[Images, Labels]:
-        labels = balanced(self.settings.batch_size, self.num_classes, number)
+    def _batch(self, number: int, turns: Tensor) -> tuple[Images, Labels]:
+        size = self.settings.batch_size
+        labels = in_turn(turns, number * size, size).labels
         images = sampled(self.generator, labels, latent=self.settings.latent, seed=number)
         return images, labels.numpy()
 
@@ -227,16 +307,17 @@ class _Run:
 class _Stopping:
     """The weights whose images lie nearest to a release that training does not see."""
 
-    def __init__(self, embedding: Embedding, noisy: NoisySum) -> None:
-        totals = class_totals(embedding, noisy)
+    def __init__(self, embedding: Embedding, noisy: NoisySum, device: torch.device) -> None:
+        totals = class_totals(embedding, noisy).to(device)
         self._embedding, self._shares = embedding, (totals / totals.sum())[:, None]
-        self._target = released_moments(embedding, noisy)
+        self._target, self._device = moved(released_moments(embedding, noisy), device), device
         self.least, self.best = math.inf, Tensors()
 
     def look(self, generator: nn.Module, latent: int, num_classes: int) -> None:
         """Remember the weights if they are the best so far."""
-        labels = balanced(100 * num_classes, num_classes)
+        labels = balanced(100 * num_classes, num_classes).to(self._device)
         images = torch.from_numpy(sampled(generator, labels, latent=latent, seed=0))
+        images = images.to(self._device)
         with torch.no_grad():
             found, _ = self._embedding.moments(images, labels)
         distance = sum(
@@ -247,6 +328,15 @@ class _Stopping:
             self.least = distance
             self.best = {name: each.clone() for name, each in generator.state_dict().items()}
         generator.train()
+
+    def state(self) -> Tensors:
+        """The best so far."""
+        found = {f"best/{name}": each for name, each in self.best.items()}
+        return found | {"least": torch.tensor(self.least, dtype=torch.float64)}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from there."""
+        self.least, self.best = float(state["least"]), under("best/", state)
 
 
 def _release(

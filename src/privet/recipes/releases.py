@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,26 +15,32 @@ from torch import Tensor
 
 from privet.errors import PrivacyError
 from privet.hedge import GaussianSum, Hedge, NoisySum
-from privet.models import UpsamplingGenerator
 from privet.privacy import (
     PLD,
     Budget,
     Certificate,
+    Event,
     GaussianRelease,
     Plan,
     Relation,
     noise_multiplier,
 )
 from privet.recipes.interrupts import Stoppable, undisturbed
-from privet.recipes.models import ImageShape
-from privet.release import Embedding
+from privet.release import Embedding, MomentDiscriminant
 
 USUAL_SIZE = 10_000.0
+SECONDS_BETWEEN_CHECKPOINTS = 20.0
+_BATCH = 500  # images that a judge looks at together
 Tensors = dict[str, Tensor]
 Images = NDArray[np.uint8]
 Labels = NDArray[np.int64]
+Probabilities = NDArray[np.float32]
+Soft = Callable[[Images], Probabilities]
+"""From images to probabilities of classes."""
 OnStep = Callable[[int, int], None]
 """Told how many steps of how many are done."""
+EventsFor = Callable[[Budget, Relation], tuple[Event, ...]]
+"""What a budget pays for before releases."""
 
 
 class Memory(Protocol):
@@ -44,6 +51,15 @@ class Memory(Protocol):
 
     def paid(self, name: str, embedding: Embedding, make: Callable[[], Tensors]) -> Tensors:
         """Likewise, of what left the hedge through an embedding and cannot be had again."""
+
+    def learned(self, name: str, like: Tensors, make: Callable[[], Tensors]) -> Tensors:
+        """Likewise, of weights that private images were paid for; others of their shapes given."""
+
+    def unfinished(self, name: str) -> Tensors | None:
+        """How far something had got that is not made yet."""
+
+    def keep(self, name: str, state: Tensors) -> None:
+        """How far it has got; forgotten once it is made."""
 
 
 class NoMemory:
@@ -57,6 +73,17 @@ class NoMemory:
         """Now."""
         return make()
 
+    def learned(self, name: str, like: Tensors, make: Callable[[], Tensors]) -> Tensors:
+        """Now."""
+        return make()
+
+    def unfinished(self, name: str) -> Tensors | None:
+        """Never."""
+        return None
+
+    def keep(self, name: str, state: Tensors) -> None:
+        """In vain."""
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Synthetic:
@@ -66,11 +93,16 @@ class Synthetic:
         batch: images and labels by number, the same whenever they are asked for.
         batch_size: images in a batch.
         certificate: of the run.
+        shares: of the classes, as released.
+        soft: probabilities (N, classes) of images, by what was released; none where that does not
+            tell classes apart.
     """
 
     batch: Callable[[int], tuple[Images, Labels]]
     batch_size: int
     certificate: Certificate
+    shares: Tensor
+    soft: Soft | None = None
 
     def batches(self, count: int) -> Iterator[tuple[Images, Labels]]:
         """The first `count` images."""
@@ -102,7 +134,11 @@ class Release:
 
 
 def relative_noise(
-    budget: Budget, relation: Relation, declared_size: float | None, num_classes: int
+    budget: Budget,
+    relation: Relation,
+    declared_size: float | None,
+    num_classes: int,
+    before: Sequence[Event] = (),
 ) -> float:
     """Of one release: its noise multiplier over the number of images in a class.
 
@@ -111,16 +147,18 @@ def relative_noise(
         relation: which data sets are neighbours.
         declared_size: the number of private images; a usual one if nobody declares it.
         num_classes: among which they are taken to be divided evenly.
+        before: what the budget pays for as well.
     """
-    [mechanism] = affordable_sums(budget, relation, [1.0])
+    [mechanism] = affordable_sums(budget, relation, [1.0], before=before)
     return mechanism.noise_multiplier * num_classes / (declared_size or USUAL_SIZE)
 
 
 def hedge_noise(hedge: Hedge, num_classes: int) -> float:
-    """`relative_noise` of a hedge's reservation."""
+    """`relative_noise` of a hedge's reservation, with all that its plan pays for besides."""
     record, ledger = hedge.reservation.record, hedge.reservation.ledger
     budget = Budget(epsilon=record.epsilon, delta=ledger.budget.delta)
-    return relative_noise(budget, ledger.relation, record.declared_size, num_classes)
+    before = () if record.plan is None else other_events(record.plan)
+    return relative_noise(budget, ledger.relation, record.declared_size, num_classes, before)
 
 
 def planned(hedge: Hedge, releases: Sequence[Release]) -> list[GaussianSum]:
@@ -133,17 +171,55 @@ def planned(hedge: Hedge, releases: Sequence[Release]) -> list[GaussianSum]:
 def planned_sums(
     hedge: Hedge, clip_norms: Sequence[float], noise_ratios: Sequence[float] | None = None
 ) -> list[GaussianSum]:
-    """Likewise, for releases whose embeddings are not known yet."""
+    """Likewise, for releases whose embeddings are not known yet.
+
+    A plan that was fixed before decides, be it by a killed process or by an encoder's training.
+    """
+    ratios = tuple(noise_ratios or (1.0,) * len(clip_norms))
+    if hedge.reservation.record.plan is None:
+        plan_releases(hedge, ratios)
+    plan = hedge.reservation.plan
+    releases = tuple(each for each in plan.events if isinstance(each, GaussianRelease))
+    if releases:
+        multiplier = releases[0].noise_multiplier / ratios[0]
+        found = _sums(clip_norms, ratios, multiplier)
+        if Plan.of(*(each.event for each in found)).events == releases:
+            return found
+    raise PrivacyError("The reservation was made for another plan: start another run.")
+
+
+def plan_releases(
+    hedge: Hedge, noise_ratios: Sequence[float], before: EventsFor | None = None
+) -> Plan:
+    """Fix a reservation's plan: what comes first, then releases with the least noise for the rest.
+
+    Guarantees:
+        All events together cost no more than the reservation, by the PLD accountant.
+    """
     reservation = hedge.reservation
     ledger = reservation.ledger
     budget = Budget(epsilon=reservation.record.epsilon, delta=ledger.budget.delta)
-    found = affordable_sums(budget, ledger.relation, clip_norms, noise_ratios)
-    plan = Plan.of(*(each.event for each in found))
-    if reservation.record.plan is None:
-        reservation.fix(plan)
-    elif reservation.plan != plan:
-        raise PrivacyError("The reservation was made for another plan: start another run.")
-    return found
+    first = () if before is None else before(budget, ledger.relation)
+    multiplier = release_noise(budget, ledger.relation, noise_ratios, first)
+    plan = plan_of(first, multiplier, noise_ratios)
+    reservation.fix(plan)
+    return plan
+
+
+def plan_of(before: Sequence[Event], multiplier: float, noise_ratios: Sequence[float]) -> Plan:
+    """What comes first, and releases at these multiples of a noise multiplier."""
+    releases = (GaussianRelease(noise_multiplier=multiplier * each) for each in noise_ratios)
+    return Plan.of(*before, *releases)
+
+
+def other_events(plan: Plan) -> tuple[Event, ...]:
+    """All that a plan has besides releases: the steps of an encoder's training."""
+    return tuple(each for each in plan.events if not isinstance(each, GaussianRelease))
+
+
+def if_public(hedge: Hedge, *names: str) -> tuple[str, ...]:
+    """What a certificate calls public of an encoder: nothing, if the plan paid for its training."""
+    return () if other_events(hedge.reservation.plan) else names
 
 
 def affordable_sums(
@@ -151,24 +227,27 @@ def affordable_sums(
     relation: Relation,
     clip_norms: Sequence[float],
     noise_ratios: Sequence[float] | None = None,
+    before: Sequence[Event] = (),
 ) -> list[GaussianSum]:
-    """A mechanism for each clip norm, with the least noise for the budget."""
+    """A mechanism for each clip norm, with the least noise for what `before` leaves of a budget."""
     ratios = tuple(noise_ratios or (1.0,) * len(clip_norms))
-    multiplier = release_noise(budget, relation, ratios)
+    return _sums(clip_norms, ratios, release_noise(budget, relation, ratios, before))
+
+
+def _sums(
+    clip_norms: Sequence[float], ratios: Sequence[float], multiplier: float
+) -> list[GaussianSum]:
     return [
         GaussianSum(clip_norm=clip_norm, noise_multiplier=multiplier * ratio)
         for clip_norm, ratio in zip(clip_norms, ratios, strict=True)
     ]
 
 
-def release_noise(budget: Budget, relation: Relation, ratios: Sequence[float]) -> float:
+def release_noise(
+    budget: Budget, relation: Relation, ratios: Sequence[float], before: Sequence[Event] = ()
+) -> float:
     """The noise multiplier that a budget allows, before ratios."""
-    return noise_multiplier(
-        lambda sigma: Plan.of(*(GaussianRelease(noise_multiplier=sigma * each) for each in ratios)),
-        budget,
-        relation,
-        PLD(),
-    )
+    return noise_multiplier(lambda sigma: plan_of(before, sigma, ratios), budget, relation, PLD())
 
 
 def released(
@@ -180,46 +259,26 @@ def released(
         def make() -> Tensors:
             if not hedge.reservation.remaining(mechanism.event):
                 raise PrivacyError(f"{name} was paid for already, and lost: start another run.")
-            return dict(hedge.release(Stoppable(embedding, let_through), mechanism).blocks)
+            noisy = hedge.release(Stoppable(embedding, let_through), mechanism)
+            return {name: block.cpu() for name, block in noisy.blocks.items()}
 
         return NoisySum(memory.paid(name, embedding, make), mechanism.noise_scale)
-
-
-class GeneratorSettings(Protocol):
-    """What a system says of its generator."""
-
-    @property
-    def latent(self) -> int:
-        """Length of its latent vectors."""
-
-    @property
-    def widths(self) -> tuple[int, int, int, int]:
-        """Of its layers."""
-
-    @property
-    def seed(self) -> int:
-        """Of its first weights."""
-
-
-def generator_for(
-    settings: GeneratorSettings, num_classes: int, image_shape: ImageShape
-) -> UpsamplingGenerator:
-    """A generator with its first weights."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(settings.seed)
-        made = UpsamplingGenerator(
-            num_classes,
-            image_shape[2],
-            image_size=image_shape[0],
-            latent=settings.latent,
-            widths=settings.widths,
-        )
-    return made.to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
 
 
 def balanced(batch_size: int, num_classes: int, number: int = 0) -> Tensor:
     """Labels in turn; from batch to batch, so that every prefix is as even as can be."""
     return (torch.arange(batch_size) + number * batch_size) % num_classes
+
+
+def soft_labels(judge: MomentDiscriminant) -> Soft:
+    """Released moments as a teacher: what else an image looks like."""
+
+    def soft(images: Images) -> Probabilities:
+        batches = torch.split(torch.from_numpy(images), _BATCH)
+        found = [judge.probabilities(each, judge.temperature) for each in batches]
+        return torch.cat(found).float().cpu().numpy()
+
+    return soft
 
 
 def told(on_step: OnStep | None, total: int) -> Callable[[int, float], None]:
@@ -230,3 +289,26 @@ def told(on_step: OnStep | None, total: int) -> Callable[[int, float], None]:
             on_step(step, total)
 
     return tell
+
+
+class Kept:
+    """A training's checkpoints in a memory, every now and then.
+
+    Args:
+        memory: of the run.
+        name: under which what is trained will be remembered.
+    """
+
+    def __init__(self, memory: Memory, name: str) -> None:
+        self._memory, self._name = memory, name
+        self._last = time.monotonic()
+
+    def kept(self) -> Tensors | None:
+        """How far it had got."""
+        return self._memory.unfinished(self._name)
+
+    def passed(self, state: Callable[[], Mapping[str, Tensor]]) -> None:
+        """Keep it, if it is time."""
+        if time.monotonic() - self._last >= SECONDS_BETWEEN_CHECKPOINTS:
+            self._memory.keep(self._name, dict(state()))
+            self._last = time.monotonic()

@@ -219,7 +219,7 @@ def staged(
     config = resolved(asked, sets, seeded=noise_seed is not None)
     keys = Keys(config.training.seed, _view_seed(noise_seed))
     shape = config.image_shape
-    place = _device(device)
+    place = usable_device(device)
     with seeded(keys.generator(Purpose.WEIGHTS)):
         network = config.model.network(shape, len(config.class_names)).to(place).eval()
     material = Material(
@@ -277,11 +277,14 @@ def _view_seed(noise_seed: int | None) -> int | None:
     return int.from_bytes(digest)
 
 
-def _device(name: str) -> torch.device:
+def usable_device(name: str) -> torch.device:
+    """By its name; refused where there is none."""
     try:
         device = torch.device(name)
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError) as error:
         reason: Any = str(error).splitlines()[0]
         raise ConfigError(f"--device {name} cannot be used here ({reason}).") from None
+    if device.type == "meta":
+        raise ConfigError(f"--device {name} cannot be used here (it holds no values).")
     return device

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+
+import numpy as np
 
 from privet.data import ImageSet, load
 from privet.data.builtin import BUILTIN
@@ -11,6 +15,8 @@ from privet.data.guard import GIB, shown
 from privet.data.options import Channels, parse_size
 from privet.errors import ConfigError, DataError
 
+UNLABELLED = ("images",)
+"""The class names of images that have no labels."""
 Part = float | int | str | None
 """A share, a count, or where another set lies."""
 
@@ -61,6 +67,7 @@ class Sets:
         test: rows that are declared not to be private.
         public_classes: how many classes the public rows have, if other ones.
         notes: sentences for whoever started the run.
+        labelled: whether the private rows have labels; else all are of one class.
     """
 
     private: ImageSet
@@ -68,18 +75,26 @@ class Sets:
     test: ImageSet | None = None
     public_classes: int | None = None
     notes: tuple[str, ...] = ()
+    labelled: bool = True
 
 
-def read_sets(choice: DataChoice, *, unread: bool = False) -> Sets:
-    """All three; `unread` leaves images undecoded where their format allows it."""
-    private = _load(choice.source, choice, unread=unread)
+def read_sets(choice: DataChoice, *, unread: bool = False, require_labels: bool = True) -> Sets:
+    """All three.
+
+    Args:
+        choice: where they come from.
+        unread: leave images undecoded where their format allows it.
+        require_labels: refuse images without labels; else they are all of one class.
+    """
+    read = partial(_load, require_labels=require_labels)
+    private = read(choice.source, choice, unread=unread)
     notes: list[str] = []
     parts: dict[str, float | int | ImageSet | None] = {}
     for name, text in (("public", choice.public), ("test", choice.test)):
         part = part_of(text)
         if isinstance(part, str):
             refuse_private(name, part, choice.source)
-            parts[name] = _fitting(name, part, choice, private, notes)
+            parts[name] = _fitting(name, part, choice, private, notes, read)
         else:
             parts[name] = part
     public = parts["public"]
@@ -99,13 +114,14 @@ def read_sets(choice: DataChoice, *, unread: bool = False) -> Sets:
         test=split.test,
         public_classes=others,
         notes=tuple(notes),
+        labelled=private.class_names != UNLABELLED,
     )
 
 
 def read_test(source: str, choice: DataChoice, like: ImageSet) -> tuple[ImageSet, list[str]]:
     """Another test set, in the shape and with the classes of images that a model knows."""
     notes: list[str] = []
-    test = _fitting("test", source, choice, like, notes)
+    test = _fitting("test", source, choice, like, notes, _load)
     if not same_classes(like, test):
         raise ConfigError(
             f"{shown(source)} has other classes ({test.num_classes}) than the model "
@@ -117,6 +133,8 @@ def read_test(source: str, choice: DataChoice, like: ImageSet) -> tuple[ImageSet
 def same_classes(data: ImageSet, other: ImageSet) -> bool:
     """Whether labels mean the same: equal names, or numbers instead of names."""
     names, others = data.class_names or (), other.class_names or ()
+    if UNLABELLED in (names, others):
+        return names == others
     numbered = _numbered(data) or _numbered(other)
     return len(others) <= len(names) and (numbered or names == others)
 
@@ -141,24 +159,37 @@ def part_of(text: str | None) -> Part:
 
 
 def _load(
-    source: str, choice: DataChoice, *, part: str | None = None, unread: bool = False
+    source: str,
+    choice: DataChoice,
+    *,
+    part: str | None = None,
+    unread: bool = False,
+    require_labels: bool = True,
 ) -> ImageSet:
-    return load(
+    found = load(
         source,
         part=part,
         resize=None if choice.resize is None else parse_size(choice.resize),
         channels=None if choice.channels is None else Channels(choice.channels),
-        require_labels=True,
+        require_labels=require_labels,
         memory_limit=0 if unread else 2 * GIB,
     )
+    if found.labels is not None:
+        return found
+    return ImageSet(found.images, np.zeros(len(found), np.int64), UNLABELLED)
 
 
 def _fitting(
-    name: str, source: str, choice: DataChoice, private: ImageSet, notes: list[str]
+    name: str,
+    source: str,
+    choice: DataChoice,
+    private: ImageSet,
+    notes: list[str],
+    read: Callable[..., ImageSet],
 ) -> ImageSet:
     """Another set, brought to the shape of the private images if it has another."""
     part = "test" if name == "test" and _has_part(source, "test") else None
-    found = _load(source, choice, part=part)
+    found = read(source, choice, part=part)
     if found.image_shape == private.image_shape:
         return found
     height, width, channels = private.image_shape
@@ -167,7 +198,7 @@ def _fitting(
     fitted = replace(
         choice, resize=f"{height}x{width}", channels=str(Channels.RGB if channels == 3 else "grey")
     )
-    return _load(source, fitted, part=part)
+    return read(source, fitted, part=part)
 
 
 def _has_part(source: str, part: str) -> bool:

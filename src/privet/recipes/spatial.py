@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from privet.errors import ConfigError
-from privet.models import ConvEncoder, FeatureMaps, convolutions
+from privet.models import ConvEncoder, FeatureMaps, branches, convolutions
 from privet.recipes.releases import Memory, NoMemory, Tensors
 from privet.release import (
     Embedding,
@@ -26,6 +26,7 @@ from privet.release import (
     everyone,
     mean_squares,
     taken,
+    with_one_spread,
 )
 from privet.release.lenses import IMAGE
 
@@ -40,9 +41,10 @@ class SpatialPart:
 
     Args:
         layer: of the encoder, or `image`.
-        size: D, of means and of second moments.
+        size: D, of means and of second moments; the most of them if it is shared.
         grid: maps are pooled to grid × grid; 0 takes positions one by one.
         per_class: moments of each class, or of all images together.
+        shared: means of each class, and one covariance for all of them.
         share: of an image's squared norm, against the other parts'.
         mean_share: of the part's squared norm that goes to means.
         stretch: the standard deviation of public features before they are squashed.
@@ -52,6 +54,7 @@ class SpatialPart:
     size: int
     grid: int = 4
     per_class: bool = True
+    shared: bool = False
     share: float = 1.0
     mean_share: float | None = None
     stretch: float = 1.0
@@ -59,7 +62,7 @@ class SpatialPart:
     @property
     def name(self) -> str:
         """Of its blocks."""
-        kind = "class" if self.per_class else "all"
+        kind = "shared" if self.shared else "class" if self.per_class else "all"
         return f"{self.layer}@{self.grid}-{self.size}-{kind}".replace(".", "_")
 
 
@@ -73,6 +76,15 @@ def landmarks(encoder: nn.Module) -> tuple[str, str, str]:
         raise ConfigError("The encoder has no convolution larger than 1×1: give another.")
     last = len(names) - 1
     return names[(last + 1) // 4], names[last // 2], names[last]
+
+
+def all_landmarks(encoder: nn.Module) -> list[tuple[str, str, str]]:
+    """Those of every encoder that stands beside others."""
+    return [
+        (prefix + early, prefix + middle, prefix + last)
+        for prefix, each in branches(encoder).items()
+        for early, middle, last in [landmarks(each)]
+    ]
 
 
 def spatial_embedding(
@@ -103,16 +115,15 @@ def spatial_embedding(
         projection = Projection(kept[f"{part.name}.matrix"], kept[f"{part.name}.mean"])
         lenses[part.name] = Lens(layer=part.layer, grid=part.grid, projection=projection)
         mean_weight, second_weight = kept[f"{part.name}.weights"].tolist()
-        found.append(
-            Part(
-                name=part.name,
-                source=part.name,
-                size=part.size,
-                groups=each_class(num_classes) if part.per_class else everyone(num_classes),
-                mean_weight=mean_weight,
-                second_weight=second_weight,
-            )
+        own = Part(
+            name=part.name,
+            source=part.name,
+            size=len(projection.matrix),
+            groups=each_class(num_classes) if part.per_class else everyone(num_classes),
+            mean_weight=mean_weight,
+            second_weight=second_weight,
         )
+        found.extend(with_one_spread(own) if part.shared else [own])
     return Embedding(
         features=Seen(maps, lenses),
         parts=tuple(found),
@@ -131,11 +142,17 @@ def _components(maps: FeatureMaps, public: Tensor, parts: Sequence[SpatialPart])
         features = taken(maps, Lens(layer=part.layer, grid=part.grid), batches)
         flat = features.flatten(0, -2)
         rows = torch.randperm(len(flat), generator=generator)[:_POSITIONS]
-        projection = Projection.principal(flat[rows], part.size, stretch=part.stretch)
+        size = min(part.size, *_enough_for(flat)) if part.shared else part.size
+        projection = Projection.principal(flat[rows], size, stretch=part.stretch)
         found[f"{part.name}.matrix"] = projection.matrix
         found[f"{part.name}.mean"] = projection.mean
         found[f"{part.name}.weights"] = _weights(part, projection(features))
     return found
+
+
+def _enough_for(flat: Tensor) -> tuple[int, int]:
+    """How many components public rows tell from chance, and features have to spare."""
+    return max(1, len(flat) // 4), max(1, flat.shape[1] // 2)
 
 
 def _weights(part: SpatialPart, z: Tensor) -> Tensor:

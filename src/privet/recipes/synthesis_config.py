@@ -2,30 +2,46 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, is_dataclass, replace
+from pathlib import Path
 from typing import Any, Self
 
+import torch
+
 from privet.errors import ConfigError
-from privet.privacy import Budget, Relation
-from privet.recipes.encoders import ENCODERS, EncoderChoice, Saved
+from privet.privacy import Budget, Event, Relation
+from privet.recipes.choices import Situation
+from privet.recipes.encoders import ENCODERS, SAVED, EncoderChoice, Saved, Several
 from privet.recipes.forms import Forms
+from privet.recipes.mean_embeddings import DpMerf
 from privet.recipes.models import ImageShape
-from privet.recipes.releases import relative_noise
+from privet.recipes.presets import named
+from privet.recipes.release_presets import PRESETS
+from privet.recipes.releases import USUAL_SIZE, relative_noise
 from privet.recipes.run_config import Words, absolute
 from privet.recipes.run_settings import relation_of, two_digits
 from privet.recipes.sets import DataChoice, Sets
-from privet.recipes.sps_g import SpsG
-from privet.recipes.synthesis_methods import SYSTEMS, System
+from privet.recipes.synthesis_methods import SYSTEMS, System, needs_encoder
+from privet.release.fourier import median_distance
 
-FORMS = Forms({System: SYSTEMS, EncoderChoice: ENCODERS})
+FORMS = Forms({System: SYSTEMS, EncoderChoice: SAVED})
+_TYPED = Forms({EncoderChoice: ENCODERS})
 _FILE = ".safetensors"
+_FOR_MEDIAN = 1000  # public images
+BALANCED, RELEASED = "balanced", "released"
+_BETWEEN = re.compile(r"\+(?=[^\d])")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SynthesisAsked(Words):
     """The command line, in which nearly everything may be left out."""
 
+    preset: str | None = None
+    classes: str | None = None
+    soft_labels: bool | None = None
     encoder: str | None = None
     encoder_data: str | None = None
 
@@ -33,8 +49,9 @@ class SynthesisAsked(Words):
         """Files in full."""
         data = None if self.encoder_data is None else _placed(self.encoder_data)
         encoder = self.encoder
-        if encoder is not None and _is_file(encoder):
-            encoder = absolute(encoder)
+        if encoder is not None:
+            names = _several(encoder)
+            encoder = "+".join(absolute(each) if _is_file(each) else each for each in names)
         return replace(super().placed(), encoder=encoder, encoder_data=data)
 
 
@@ -43,10 +60,11 @@ class SynthesisConfig:
     """Everything that decides what a run makes, but for noise, place and number of images.
 
     Args:
-        system: the method and its settings.
         data: where images come from.
+        preset: where the method's settings started from.
+        system: the method and its settings.
         image_shape: of every image.
-        class_names: of the private images.
+        class_names: of the private images; none if they have no labels.
         encoder: what looks at images.
         encoder_data: another public set that it learns from.
         budget: what the run may spend.
@@ -54,10 +72,13 @@ class SynthesisConfig:
         ledger: the owner's, or none for one of the run's own.
         declared_size: the number of private images as the owner declares it, to two digits.
         seeded: whether noise comes from a seed, so that the run is not private.
+        classes: how large synthetic classes are: balanced, or as released counts say.
+        soft_labels: whether images come with class probabilities.
     """
 
-    system: System
     data: DataChoice
+    preset: str
+    system: System
     image_shape: ImageShape
     class_names: tuple[str, ...]
     encoder: EncoderChoice
@@ -67,6 +88,18 @@ class SynthesisConfig:
     ledger: str | None = None
     declared_size: float | None = None
     seeded: bool = False
+    classes: str = BALANCED
+    soft_labels: bool = False
+
+    @property
+    def num_classes(self) -> int:
+        """Images without labels are of one class."""
+        return max(1, len(self.class_names))
+
+    @property
+    def before(self) -> tuple[Event, ...]:
+        """What the budget pays for besides releases: the training of a private encoder."""
+        return self.encoder.events(self.budget, self.relation) if needs_encoder(self.system) else ()
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
@@ -80,15 +113,18 @@ class SynthesisConfig:
         return made
 
 
-def resolved(asked: SynthesisAsked, sets: Sets, *, seeded: bool) -> SynthesisConfig:
-    """The complete configuration."""
+def resolved(
+    asked: SynthesisAsked, sets: Sets, *, seeded: bool
+) -> tuple[SynthesisConfig, tuple[str, ...]]:
+    """The complete configuration, and a sentence for each choice that nobody made."""
     if asked.method is None:
         raise ConfigError(f"Give --method: {', '.join(SYSTEMS)}.")
     config = SynthesisConfig(
-        system=_system(asked.method),
+        system=_named(asked.method)(),
+        preset=named(PRESETS, asked.preset or "auto", "--preset"),
         data=asked.data_choice,
         image_shape=sets.private.image_shape,
-        class_names=sets.private.class_names or (),
+        class_names=(sets.private.class_names or ()) if sets.labelled else (),
         encoder=_encoder(asked.encoder or "conv"),
         encoder_data=None if asked.encoder_data is None else _placed(asked.encoder_data),
         budget=asked.budget,
@@ -96,18 +132,41 @@ def resolved(asked: SynthesisAsked, sets: Sets, *, seeded: bool) -> SynthesisCon
         ledger=None if asked.ledger is None else absolute(asked.ledger),
         declared_size=two_digits(asked.declared_size),
         seeded=seeded,
+        classes=named((BALANCED, RELEASED), asked.classes or BALANCED, "--classes"),
+        soft_labels=bool(asked.soft_labels),
     )
-    return replace(config, system=_fitted(config))
+    situation = _situation(config, sets)
+    typed = _system(asked.method, config.system, situation)
+    start = PRESETS[config.preset](typed, situation, config.budget.epsilon)
+    system = _system(asked.method, start.settings, situation).chosen(situation)
+    reasons = (*start.reasons, *system.reasons)
+    return replace(config, system=system.settings), reasons
 
 
-def _fitted(config: SynthesisConfig) -> System:
-    """With the sizes that noise allows, where none were given."""
-    system = config.system
-    if not isinstance(system, SpsG):
-        return system
-    classes = len(config.class_names)
-    noise = relative_noise(config.budget, config.relation, config.declared_size, classes)
-    return system.fitted(noise, config.image_shape)
+def _situation(config: SynthesisConfig, sets: Sets) -> Situation:
+    size, classes = config.declared_size, config.num_classes
+    return Situation(
+        relative_noise=relative_noise(config.budget, config.relation, size, classes, config.before),
+        size=size or USUAL_SIZE,
+        num_classes=classes,
+        image_shape=config.image_shape,
+        median_distance=_median_distance(config, sets),
+    )
+
+
+def _median_distance(config: SynthesisConfig, sets: Sets) -> float | None:
+    """What DP-MERF alone asks for."""
+    if sets.public is None or len(sets.public) < 2 or not isinstance(config.system, DpMerf):
+        return None
+    some = slice(None, None, math.ceil(len(sets.public) / _FOR_MEDIAN))
+    return median_distance(torch.tensor(sets.public.take(some).images[:]))
+
+
+def _named(method: str) -> type[System]:
+    name = method.partition(":")[0]
+    if name not in SYSTEMS:
+        raise ConfigError(f"--method is {name!r}: choose {', '.join(SYSTEMS)}.")
+    return SYSTEMS[name].cls
 
 
 def _placed(source: str) -> str:
@@ -115,20 +174,32 @@ def _placed(source: str) -> str:
     return DataChoice(source=source).placed().source
 
 
-def _system(text: str) -> System:
-    """Nested settings start from those of the system that is named."""
-    kind = SYSTEMS.get(text.partition(":")[0])
-    usual = {} if kind is None else vars(kind.cls())
-    defaults = {type(each): each for each in usual.values() if is_dataclass(each)}
-    system: System = FORMS.read(System, text, "--method", defaults)
+def _system(text: str, start: System, situation: Situation) -> System:
+    """As typed, else as a preset has it; keys of nested settings stand among those chosen."""
+    values = vars(start.chosen(situation).settings).values()
+    nested = {type(each): each for each in values if is_dataclass(each)}
+    system: System = FORMS.read(System, text, "--method", {type(start): start, **nested})
     return system
 
 
 def _encoder(text: str) -> EncoderChoice:
+    """One, or several with a + between them."""
+    found = tuple(map(_one_encoder, _several(text)))
+    return found[0] if len(found) == 1 else Several(choices=found)
+
+
+def _one_encoder(text: str) -> EncoderChoice:
     if _is_file(text):
         return Saved(file=absolute(text))
-    encoder: EncoderChoice = FORMS.read(EncoderChoice, text, "--encoder")
+    encoder: EncoderChoice = _TYPED.read(EncoderChoice, text, "--encoder")
     return encoder
+
+
+def _several(text: str) -> list[str]:
+    """What stands between +, but for that of a number such as 1e+3 and of a file's name."""
+    if Path(text).expanduser().is_file():
+        return [text]
+    return _BETWEEN.split(text)
 
 
 def _is_file(text: str) -> bool:

@@ -13,7 +13,7 @@ from privet.data.disk import check_free_space
 from privet.data.png_folders import write_png_folders
 from privet.data.shards import largest_shard, read_shards, shard_name, write_shard
 from privet.errors import ConfigError
-from privet.recipes.releases import Synthetic
+from privet.recipes.releases import Images, Probabilities, Synthetic
 from privet.recipes.run_folder import PNG, RESULT, SAMPLES, SYNTHETIC, RunFolder
 from privet.recipes.synthesis_config import SynthesisConfig
 from privet.recipes.synthesis_methods import stages_of
@@ -58,7 +58,7 @@ def check_space(folder: RunFolder, config: SynthesisConfig, wanted: Wanted) -> N
     """Refuse to begin what the disk cannot hold: shards, and batches that stages remember."""
     pixels = math.prod(config.image_shape)
     remembered = stages_of(config.system) * wanted.count * pixels * _BYTES
-    needed = largest_shard(wanted.count, config.image_shape) + remembered
+    needed = _bytes_of(config, wanted.count) + remembered
     check_free_space(folder.path, needed)
 
 
@@ -93,10 +93,31 @@ def _write_shards(
     for number in range(whole, math.ceil(count / size)):
         images, labels = synthetic.batch(number)
         left = count - number * size
-        check_free_space(place, largest_shard(min(left, size), config.image_shape))
+        check_free_space(place, _bytes_of(config, min(left, size)))
         (place / shard_name(number)).unlink(missing_ok=True)
-        write_shard(place, number, images[:left], labels[:left], config.class_names)
+        write_shard(
+            place,
+            number,
+            images[:left],
+            labels[:left] if config.class_names else None,
+            config.class_names or None,
+            probabilities=_probabilities(synthetic, config, images[:left]),
+        )
         tell(min(count, (number + 1) * size), count)
+
+
+def _probabilities(
+    synthetic: Synthetic, config: SynthesisConfig, images: Images
+) -> Probabilities | None:
+    if not config.soft_labels:
+        return None
+    assert synthetic.soft is not None
+    return synthetic.soft(images)
+
+
+def _bytes_of(config: SynthesisConfig, count: int) -> int:
+    probabilities = config.num_classes if config.soft_labels else 0
+    return largest_shard(count, config.image_shape, probabilities=probabilities)
 
 
 def _write_sheet(folder: RunFolder) -> None:

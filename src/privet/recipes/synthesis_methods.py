@@ -9,7 +9,11 @@ from torch import Tensor, nn
 
 from privet.errors import ConfigError
 from privet.hedge import Hedge
+from privet.models import branches
+from privet.recipes.choices import decided
 from privet.recipes.forms import Kind
+from privet.recipes.generators import check_generator
+from privet.recipes.map_moments import SpsG, sps_g, sps_g_embedding
 from privet.recipes.mean_embeddings import (
     DpMepf,
     DpMerf,
@@ -19,9 +23,9 @@ from privet.recipes.mean_embeddings import (
     dp_merf_releases,
 )
 from privet.recipes.models import ImageShape
+from privet.recipes.position_moments import by_stage, sps, sps_embedding
 from privet.recipes.releases import Memory, OnStep, Release, Synthetic
-from privet.recipes.sps import Sps, SpsPlus, sps, sps_embedding
-from privet.recipes.sps_g import SpsG, sps_g, sps_g_embedding
+from privet.recipes.sps_settings import Sps, SpsPlus
 from privet.synthesis.averages import RunningMoments
 
 _ENOUGH = 2000  # public images: nobody releases moments of as many components
@@ -47,6 +51,7 @@ class Prepared:
         encoder: frozen; none where nothing is encoded.
         public: images (N, H, W, C), for principal components.
         count: how many images are wanted.
+        proportional: whether classes are as large as released counts say.
     """
 
     image_shape: ImageShape
@@ -54,6 +59,7 @@ class Prepared:
     encoder: nn.Module | None
     public: Tensor | None
     count: int
+    proportional: bool = False
 
 
 def needs_encoder(system: System) -> bool:
@@ -63,7 +69,7 @@ def needs_encoder(system: System) -> bool:
 
 def stages_of(system: System) -> int:
     """How often every image is optimised, and remembered as it was then."""
-    return len(system.clip_ratios) if isinstance(system, Sps) else 0
+    return len(decided(system.clip_ratios)) if isinstance(system, Sps) else 0
 
 
 def check(system: System, image_shape: ImageShape) -> None:
@@ -74,26 +80,36 @@ def check(system: System, image_shape: ImageShape) -> None:
         for stage in range(stages_of(system)):
             _ = system.optimisation(stage)
     else:
-        _check_generator(system, image_shape)
+        check_generator(system, image_shape)
+        _check_batches(system)
     if isinstance(system, Sps | SpsG):
         _ = RunningMoments(system.decay)
     elif not system.average_rate > 0:
         raise ConfigError(f"--method average_rate is {system.average_rate:g}: give more than 0.")
 
 
-def _check_generator(system: DpMerf | DpMepf | SpsG, image_shape: ImageShape) -> None:
-    height, width, _ = image_shape
-    if height != width or height % 4:
-        fitting = max(4, 4 * round(max(height, width) / 4))
+def check_soft_labels(system: System, num_classes: int) -> None:
+    """Refuse to look for class probabilities in a release that does not hold them."""
+    if num_classes == 1:
         raise ConfigError(
-            f"The images are {height}×{width} and a generator makes squares whose side is a "
-            f"multiple of 4: give --resize {fitting}, or --method sps."
+            "The images are of one class, so --soft-labels would all be 1: leave it out."
         )
-    if len(system.widths) != 4:
-        raise ConfigError(f"--method widths are {len(system.widths)} numbers: give 4.")
+    if isinstance(system, DpMerf | DpMepf):
+        raise ConfigError(
+            "--soft-labels come from second moments of classes, which mean embeddings lack: choose "
+            "--method sps-g or sps."
+        )
+    if isinstance(system, Sps) and system.pseudo_count:
+        raise ConfigError(
+            "--soft-labels need moments of classes, not of pseudo-classes: give --method "
+            "sps-plus:pseudo_count=0."
+        )
+
+
+def _check_batches(system: DpMerf | DpMepf | SpsG) -> None:
     checks = system.checks if isinstance(system, DpMepf) else 1
-    if min(*system.widths, system.latent, system.batch_size, checks) < 1:
-        raise ConfigError("--method widths, latent, batch_size and checks must be 1 or more.")
+    if min(system.batch_size, checks) < 1:
+        raise ConfigError("--method batch_size and checks must be 1 or more.")
 
 
 def outline_of(system: System, prepared: Prepared) -> list[Release]:
@@ -111,12 +127,11 @@ def releases_of(system: System, prepared: Prepared) -> list[Release]:
     if isinstance(system, DpMepf):
         return dp_mepf_releases(system, prepared.encoder, shape, classes)
     if isinstance(system, Sps):
-        system = system.of(prepared.encoder)
+        stages = by_stage(system, list(branches(prepared.encoder).values()))
         return [
-            Release(
-                sps_embedding(prepared.encoder, system, shape, classes, stage, clip_norm), clip_norm
-            )
-            for stage, clip_norm in enumerate(system.clip_norms)
+            Release(sps_embedding(encoder, own, shape, classes, stage, norm), norm)
+            for stage, (encoder, own) in enumerate(stages)
+            for norm in [own.clip_norms[stage]]
         ]
     embedding = sps_g_embedding(system, prepared.encoder, _components(prepared), classes)
     return [Release(embedding, system.clip_norm)]
@@ -134,12 +149,13 @@ def run(
     """One system's release and synthesis."""
     common: dict[str, Any] = {
         "num_classes": prepared.num_classes,
+        "proportional": prepared.proportional,
         "memory": memory,
         "on_step": on_step,
     }
     shape: dict[str, Any] = {"image_shape": prepared.image_shape}
     if isinstance(system, DpMerf):
-        return dp_merf(hedge, settings=system, **common, **shape)
+        return dp_merf(hedge, settings=system, public=prepared.public, **common, **shape)
     assert prepared.encoder is not None
     if isinstance(system, DpMepf):
         return dp_mepf(hedge, settings=system, encoder=prepared.encoder, **common, **shape)
@@ -147,7 +163,7 @@ def run(
         return sps(
             hedge,
             settings=system,
-            encoders=[prepared.encoder],
+            encoders=list(branches(prepared.encoder).values()),
             count=prepared.count,
             **common,
             **shape,

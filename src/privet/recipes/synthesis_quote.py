@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from privet.privacy import PLD, Guarantee, Plan, Unit, events
-from privet.privacy.budget import round_up
-from privet.recipes.releases import NoMemory
+from privet.privacy.budget import decimals, round_up
+from privet.recipes.releases import NoMemory, other_events
 from privet.recipes.synthesis_config import SynthesisAsked, SynthesisConfig
 from privet.recipes.synthesis_methods import Prepared, releases_of
 from privet.recipes.synthesis_stage import Audience, SynthesisStage, staged
@@ -30,6 +30,18 @@ class SynthesisQuote:
     plan: Plan
     guarantee: Guarantee
     signals: tuple[BlockSignal, ...]
+    choices: tuple[str, ...]
+
+    @property
+    def alone(self) -> dict[str, float]:
+        """What the releases, and an encoder's training, would cost without the other."""
+        before, found = other_events(self.plan), {}
+        releases = [each for each in self.plan.events if each not in before]
+        for name, some in (("encoder", before), ("releases", releases)):
+            if some:
+                terms = self.guarantee
+                found[name] = PLD().epsilon(some, terms.delta, terms.relation)
+        return found
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values: an ε with everything that belongs to it."""
@@ -43,6 +55,8 @@ class SynthesisQuote:
             "unit": self.guarantee.unit.value,
             "accountant": self.guarantee.accountant,
             "events": events.to_json(self.plan.events),
+            "epsilon_alone": self.alone,
+            "choices": list(self.choices),
             "signal_to_noise": {each.name: each.ratio for each in self.signals},
         }
 
@@ -55,6 +69,11 @@ class SynthesisQuote:
             "plan": self.plan,
             "guarantee": self.guarantee,
         }
+        if "encoder" in self.alone:
+            words |= {
+                f"  {name} alone": f"ε = {decimals(round_up(cost, 3))}"
+                for name, cost in self.alone.items()
+            }
         if self.signals:
             words["signal over noise"] = "predicted from public images"
         return words | {f"  {each.name}": f"{each.ratio:.3g}" for each in self.signals}
@@ -65,11 +84,13 @@ def quote(asked: SynthesisAsked, listener: Audience) -> SynthesisQuote:
     stage = staged(asked, unread=True)
     stage.require_room()
     signals: tuple[BlockSignal, ...] = ()
-    if stage.config.declared_size is None or stage.public is None:
+    if stage.lessons is not None:
+        listener.note("What noise leaves is not foretold of an encoder that is still to learn.")
+    elif stage.config.declared_size is None or stage.public is None:
         listener.note("Give --declared-size and public images to see what noise leaves.")
     else:
         signals = predicted(stage, stage.prepared(1, NoMemory(), listener))
-    for sentence in (*stage.sets.notes, *warnings(stage.config, signals)):
+    for sentence in (*stage.sets.notes, *stage.choices, *warnings(stage.config, signals)):
         listener.note(sentence)
     return SynthesisQuote(
         config=stage.config,
@@ -80,13 +101,14 @@ def quote(asked: SynthesisAsked, listener: Audience) -> SynthesisQuote:
         plan=stage.plan,
         guarantee=_guarantee(stage),
         signals=signals,
+        choices=stage.choices,
     )
 
 
 def predicted(stage: SynthesisStage, prepared: Prepared) -> tuple[BlockSignal, ...]:
     """Of the first release, for classes of equal size; none without public images and a size."""
     size, classes, public = stage.config.declared_size, prepared.num_classes, stage.public
-    if size is None or public is None:
+    if size is None or public is None or stage.lessons is not None:
         return ()
     release, mechanism = releases_of(stage.config.system, prepared)[0], stage.mechanisms[0]
     some = slice(None, None, max(1, len(public) // _PUBLIC_IMAGES))

@@ -12,13 +12,17 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from torch import nn
+
 from privet import __version__
 from privet.data.guard import shown
 from privet.errors import ConfigError, PrivacyError, Stopped
 from privet.hedge import Hedge, Randomness
-from privet.privacy import Certificate, Reservation
+from privet.privacy import Certificate, GaussianRelease, Reservation
 from privet.privacy.records import State
+from privet.recipes.encoders import with_taught
 from privet.recipes.folder_memory import FolderMemory
+from privet.recipes.private_encoder import PrivatelyTrained, private_encoder
 from privet.recipes.releases import Synthetic
 from privet.recipes.run import Session
 from privet.recipes.run_config import require_same
@@ -32,6 +36,7 @@ from privet.recipes.run_folder import (
     RunFolder,
 )
 from privet.recipes.run_ledger import find_or_reserve, open_ledger
+from privet.recipes.run_stage import usable_device
 from privet.recipes.synthesis_config import SynthesisAsked, SynthesisConfig
 from privet.recipes.synthesis_images import Wanted, check_space, write_images
 from privet.recipes.synthesis_methods import Prepared, run
@@ -80,6 +85,7 @@ def synthesize(
         raise ConfigError(
             f"--noise-seed is {session.noise_seed}: give a whole number from 0 upwards."
         )
+    _ = usable_device(session.device)
     folder = RunFolder(session.out, "synthesize")
     try:
         if session.resume:
@@ -161,13 +167,14 @@ def _run(
     wanted: Wanted,
 ) -> SynthesisResult:
     """All that touches the ledger and private rows, and all that follows from it."""
-    for sentence in stage.sets.notes:
+    for sentence in (*stage.sets.notes, *stage.choices):
         listener.note(sentence)
     if session.noise_seed is not None:
         listener.note("The noise is seeded, so this run is NOT private.")
     memory = FolderMemory(folder, stage.config.image_shape)
     try:
-        prepared = stage.prepared(state.first_count, memory, listener)
+        device = usable_device(session.device)
+        prepared = stage.prepared(state.first_count, memory, listener, device)
         if state.reservation is None:
             for sentence in warnings(stage.config, predicted(stage, prepared)):
                 listener.note(sentence)
@@ -178,33 +185,45 @@ def _run(
                 lambda: ledger.reserve(epsilon=stage.config.budget.epsilon, label=state.label),
             )
             folder.write(STATE, asdict(replace(state, reservation=reservation.id)))
-            _require_kept(reservation, memory, folder)
+            _require_kept(stage, reservation, memory, folder)
             synthetic = _released(stage, prepared, session, reservation, memory, listener)
             certificate = _certificate(stage, synthetic)
             folder.write(CERTIFICATE, certificate.to_json())
             if reservation.record.state is not State.CLOSED:
                 reservation.close()
             write_images(synthetic, stage.config, folder, listener, wanted)
-            folder.write(RESULT, _summary(stage.config, certificate, wanted))
+            folder.write(RESULT, _summary(stage, certificate, wanted))
         return finished(folder, state.ledger)
     except KeyboardInterrupt:
         raise Stopped(f"Stopped: go on with {folder.command_to_resume}") from None
 
 
-def _require_kept(reservation: Reservation, memory: FolderMemory, folder: RunFolder) -> None:
+def _require_kept(
+    stage: SynthesisStage, reservation: Reservation, memory: FolderMemory, folder: RunFolder
+) -> None:
     """Refuse to go on if what was paid for is not what is there."""
-    paid, kept = sum(reservation.record.spent), memory.num_paid
-    if paid > kept:
+    releases, steps = _spent(reservation)
+    kept = memory.num_paid
+    if releases > kept or (releases and stage.lessons is not None and not memory.learned_names):
         reservation.close()
         raise PrivacyError(
             "The run was killed after it paid for a release and before it wrote that down, so it "
             "cannot go on: start again with --force, which costs as much again."
         )
-    if kept > paid:
+    if kept > releases or (memory.learned_names and not steps):
         raise PrivacyError(
-            f"{shown(folder / RELEASES)} holds {kept} releases and the run paid for {paid}: remove "
-            "what belongs to another run."
+            f"{shown(folder / RELEASES)} holds {kept} releases and the run paid for {releases}: "
+            "remove what belongs to another run."
         )
+
+
+def _spent(reservation: Reservation) -> tuple[int, int]:
+    """How many releases, and how many steps of an encoder's training."""
+    record = reservation.record
+    counts = {True: 0, False: 0}
+    for event, spent in zip(record.plan.events if record.plan else (), record.spent, strict=True):
+        counts[isinstance(event, GaussianRelease)] += spent
+    return counts[True], counts[False]
 
 
 def _released(
@@ -215,17 +234,44 @@ def _released(
     memory: FolderMemory,
     listener: Audience,
 ) -> Synthetic:
-    """The hedge, and whatever the system does with it."""
+    """The hedge, an encoder that learns behind it, and whatever the system does with both."""
     hedge = Hedge(
         stage.sets.private,
         reservation,
         declared_size=stage.config.declared_size,
         physical_batch=_ROWS_PER_BATCH,
         randomness=Randomness(session.noise_seed),
+        device=usable_device(session.device),
     )
+    if stage.lessons is not None:
+        assert prepared.encoder is not None
+        taught = _taught(stage, stage.lessons, hedge, memory, listener)
+        encoder = with_taught(stage.config.encoder, prepared.encoder, taught)
+        prepared = replace(prepared, encoder=encoder)
     if not memory.num_paid:
         listener.note("Summarising private images, behind the hedge; then everything is free.")
     return run(stage.config.system, hedge, prepared, memory, listener.progress("matching"))
+
+
+def _taught(
+    stage: SynthesisStage,
+    lessons: PrivatelyTrained,
+    hedge: Hedge,
+    memory: FolderMemory,
+    listener: Audience,
+) -> nn.Module:
+    """The encoder that learned from private images, whatever was left of its steps."""
+    if not memory.learned_names:
+        listener.note("The encoder learns from private images, behind the hedge.")
+    return private_encoder(
+        hedge,
+        lessons,
+        image_shape=stage.config.image_shape,
+        num_classes=stage.config.num_classes,
+        noise_ratios=stage.noise_ratios,
+        memory=memory,
+        on_step=listener.progress("encoder"),
+    )
 
 
 def _certificate(stage: SynthesisStage, synthetic: Synthetic) -> Certificate:
@@ -233,10 +279,11 @@ def _certificate(stage: SynthesisStage, synthetic: Synthetic) -> Certificate:
     return replace(named, public=(*named.public, *stage.treated_as_public))
 
 
-def _summary(config: SynthesisConfig, certificate: Certificate, wanted: Wanted) -> dict[str, Any]:
+def _summary(stage: SynthesisStage, certificate: Certificate, wanted: Wanted) -> dict[str, Any]:
     return {
         "schema": "privet.result/1",
-        "method": config.to_json()["system"]["kind"],
+        "method": stage.config.to_json()["system"]["kind"],
+        "choices": list(stage.choices),
         "guarantee": str(certificate.guarantee) if certificate.private else certificate.statement,
         "images": wanted.count,
         "png": wanted.png,

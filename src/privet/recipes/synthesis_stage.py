@@ -7,17 +7,28 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Protocol
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from privet.data import load
 from privet.data.options import Channels
 from privet.hedge import GaussianSum
 from privet.privacy import Ledger, Plan
-from privet.public import PublicRows
+from privet.public import PublicRows, fractal_noise
+from privet.recipes.encoders import lessons_of, needs_nothing_public
+from privet.recipes.private_encoder import PrivatelyTrained, check_classes
 from privet.recipes.releases import Memory, Release, affordable_sums
 from privet.recipes.sets import Sets, read_sets, refuse_private
-from privet.recipes.synthesis_config import SynthesisAsked, SynthesisConfig, resolved
-from privet.recipes.synthesis_methods import Prepared, check, needs_encoder, outline_of
+from privet.recipes.synthesis_config import RELEASED, SynthesisAsked, SynthesisConfig, resolved
+from privet.recipes.synthesis_methods import (
+    Prepared,
+    check,
+    check_soft_labels,
+    needs_encoder,
+    outline_of,
+)
+
+_NOISE_IMAGES = 4000
 
 
 class Audience(Protocol):
@@ -40,6 +51,7 @@ class SynthesisStage:
         public: for principal components and predictions.
         teaching: what an encoder learns from.
         outline: the releases, as an encoder that knows nothing yet would make them.
+        choices: a sentence for each that was made for whoever started the run.
     """
 
     config: SynthesisConfig
@@ -47,6 +59,7 @@ class SynthesisStage:
     public: PublicRows | None
     teaching: PublicRows | None
     outline: list[Release]
+    choices: tuple[str, ...] = ()
 
     @property
     def knows_classes(self) -> bool:
@@ -60,13 +73,25 @@ class SynthesisStage:
             self.config.budget,
             self.config.relation,
             [each.clip_norm for each in self.outline],
-            [each.noise_ratio for each in self.outline],
+            self.noise_ratios,
+            self.config.before,
         )
+
+    @property
+    def noise_ratios(self) -> list[float]:
+        """Of the releases."""
+        return [each.noise_ratio for each in self.outline]
+
+    @property
+    def lessons(self) -> PrivatelyTrained | None:
+        """How an encoder learns from private images, if it does."""
+        used = needs_encoder(self.config.system)
+        return lessons_of(self.config.encoder) if used else None
 
     @property
     def plan(self) -> Plan:
         """All that will happen to private rows."""
-        return Plan.of(*(each.event for each in self.mechanisms))
+        return Plan.of(*self.config.before, *(each.event for each in self.mechanisms))
 
     def require_room(self) -> None:
         """Refuse what the owner's ledger would not pay for; nothing is written."""
@@ -74,20 +99,28 @@ class SynthesisStage:
             with closing(Ledger.open(self.config.ledger)) as ledger:
                 ledger.require_room(self.plan)
 
-    def prepared(self, count: int, memory: Memory, listener: Audience) -> Prepared:
+    def prepared(
+        self, count: int, memory: Memory, listener: Audience, device: torch.device | None = None
+    ) -> Prepared:
         """With its encoder: all that public images are for, before the first private one.
+
+        An encoder that private images will teach has its first weights.
 
         Args:
             count: images that were asked for when the run began.
             memory: of an encoder that was trained before.
             listener: told of its training.
+            device: where it learns; it comes back to the CPU.
         """
         encoder = None
         if needs_encoder(self.config.system):
             if self.config.encoder.needs_public:
                 listener.note("The encoder learns from public images.")
+            teaching = self.teaching
+            if teaching is not None and device is not None:
+                teaching = teaching.to(device)
             encoder = self.config.encoder.made(
-                self.config.image_shape, self.teaching, memory, listener.progress("encoder")
+                self.config.image_shape, teaching, memory, listener.progress("encoder")
             )
         return _prepared(self.config, encoder, self.public, count)
 
@@ -95,6 +128,8 @@ class SynthesisStage:
     def treated_as_public(self) -> tuple[str, ...]:
         """For the certificate, beside what the system itself names."""
         used: list[str] = []
+        if self.public is None and _images(self.config, None) is not None:
+            used.append("noise in the place of public images, drawn from a seed")
         if needs_encoder(self.config.system):
             used.extend(self.config.encoder.treated_as_public)
         if self.sets.test is not None:
@@ -111,9 +146,13 @@ def staged(asked: SynthesisAsked, *, seeded: bool = False, unread: bool = False)
         unread: leave private images undecoded where their format allows it.
     """
     _ = asked.budget
-    sets = read_sets(asked.data_choice, unread=unread)
-    config = resolved(asked, sets, seeded=seeded)
+    sets = read_sets(asked.data_choice, unread=unread, require_labels=False)
+    config, choices = resolved(asked, sets, seeded=seeded)
     check(config.system, config.image_shape)
+    if needs_encoder(config.system) and lessons_of(config.encoder) is not None:
+        check_classes(config.num_classes)
+    if config.soft_labels:
+        check_soft_labels(config.system, config.num_classes)
     if config.encoder_data is not None:
         refuse_private("encoder-data", config.encoder_data, config.data.source)
     own = None if sets.public is None else PublicRows.from_images(sets.public)
@@ -128,6 +167,7 @@ def staged(asked: SynthesisAsked, *, seeded: bool = False, unread: bool = False)
         public=public,
         teaching=teaching,
         outline=outline_of(config.system, _prepared(config, encoder, public, count=1)),
+        choices=choices,
     )
     _ = stage.mechanisms  # which refuse clip norms that cannot be
     return stage
@@ -138,11 +178,21 @@ def _prepared(
 ) -> Prepared:
     return Prepared(
         image_shape=config.image_shape,
-        num_classes=len(config.class_names),
+        num_classes=config.num_classes,
         encoder=encoder,
-        public=None if public is None else public.inputs,
+        public=_images(config, public),
         count=count,
+        proportional=config.classes == RELEASED,
     )
+
+
+def _images(config: SynthesisConfig, public: PublicRows | None) -> Tensor | None:
+    """For principal components; where nothing is public, of noise."""
+    if public is not None:
+        return public.inputs
+    if needs_encoder(config.system) and needs_nothing_public(config.encoder):
+        return fractal_noise(config.image_shape, _NOISE_IMAGES, torch.Generator().manual_seed(0))
+    return None
 
 
 def _encoder_rows(config: SynthesisConfig) -> PublicRows:

@@ -4,10 +4,11 @@ from privet.release.class_blocks import ClassBlocks, class_means
 from privet.release.discriminant import MomentDiscriminant
 from privet.release.embedding import Embedding, Features, mean_squares
 from privet.release.lenses import Lens, Projection, Seen, taken
-from privet.release.parts import Moments, Part, each_class, everyone
+from privet.release.parts import Moments, Part, each_class, everyone, with_one_spread
 from privet.release.targets import (
     Cleaning,
     GaussianTarget,
+    class_shares,
     class_totals,
     gaussian_targets,
     released_moments,
@@ -26,6 +27,7 @@ __all__ = [
     "Projection",
     "Seen",
     "class_means",
+    "class_shares",
     "class_totals",
     "each_class",
     "everyone",
@@ -33,4 +35,5 @@ __all__ = [
     "mean_squares",
     "released_moments",
     "taken",
+    "with_one_spread",
 ]

@@ -48,12 +48,21 @@ class MomentDiscriminant:
         }
         return cls.quadratic(embedding, pooled)
 
+    @property
+    def temperature(self) -> float:
+        """What makes up for parts that are taken as independent, and are not: their number."""
+        return float(len(self.targets))
+
     def scores(self, images: Tensor) -> Tensor:
         """Log-likelihoods up to a constant: (N, classes)."""
         with torch.no_grad():
             features = self.embedding.features(images)
+            sources = {part.name: part.source for part in self.embedding.parts}
             return torch.stack(
-                [_log_likelihood(target, features[name]) for name, target in self.targets.items()]
+                [
+                    _log_likelihood(target, features[sources[name]])
+                    for name, target in self.targets.items()
+                ]
             ).sum(0)
 
     def probabilities(self, images: Tensor, temperature: float = 1.0) -> Tensor:
@@ -62,7 +71,9 @@ class MomentDiscriminant:
 
 
 def _log_likelihood(target: GaussianTarget, z: Tensor) -> Tensor:
-    """Through the factors of precisions, one product for each class."""
-    gaps = z[None] - target.mean[:, None]
-    distances = (gaps @ target.whitening).square().sum(2)
+    """Through the factors of precisions, one product for each; of positions their mean."""
+    if z.dim() == 3:
+        return _log_likelihood(target, z.flatten(0, 1)).unflatten(0, z.shape[:2]).mean(1)  # type: ignore[no-untyped-call,no-any-return]
+    whitened, means = z @ target.whitening, target.mean[:, None] @ target.whitening
+    distances = (whitened - means).square().sum(2)
     return -(distances + target.log_determinant[:, None]).T / 2

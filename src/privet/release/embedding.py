@@ -3,28 +3,39 @@
     φ(x, y) = ⊕_parts  weight · (f(x) − centre_g)  for every group g of the class y
 
 With ten classes and thousands of features that is a long vector, nearly all of it zero. It is never
-formed: an image touches its own groups alone, second moments z zᵀ have the norm
-‖triu(z zᵀ)‖² = (‖z‖⁴ + Σ z_j⁴) / 2, and their weighted sums are matrix products.
+formed: an image touches its own groups alone, and its moments are the same numbers in each of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import ceil
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
 from privet.errors import ConfigError
-from privet.hedge import Blocks, Units, at_least_single
+from privet.hedge import Blocks, Units
+from privet.release.image_moments import (
+    AsPositions,
+    ImageMoments,
+    LazyFeatures,
+    Squashed,
+    WrittenOut,
+    gathered,
+    image_moments,
+    onto_kinds,
+)
 from privet.release.parts import Moments, Part, each_class
-from privet.release.triangles import packed_dot, unpack
+from privet.release.triangles import unpack
 
 Features = Mapping[str, Tensor]
 COUNTS = "counts"
 _ONE = "one"
 _ROUNDING = 64 * torch.finfo(torch.float32).eps
+_TILE = 64  # images at a time: what a layer makes of them stays in a processor's cache
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -106,11 +117,22 @@ class Embedding:
 
     def batch(self, images: Tensor, labels: Tensor) -> _Batch:
         """Images and labels, looked at once; gradients flow where images want them."""
+        count = ceil(len(images) / _TILE) if labels.device.type == "cpu" else 1
+        tiles = [self._tile(some, labels.device) for some in torch.chunk(images, max(1, count))]
+        found = {source: gathered([tile[source] for tile in tiles]) for source in tiles[0]}
         labels = labels.long()
-        found = {name: at_least_single(each) for name, each in self.features(images).items()}
-        found[_ONE] = torch.ones(len(labels), 1, device=labels.device)
         declared = (labels >= 0) & (labels < self.num_classes)
         return _Batch(self.all_parts, found, torch.where(declared, labels, 0), declared)
+
+    def _tile(self, images: Tensor, device: torch.device) -> dict[str, WrittenOut | AsPositions]:
+        seen = self.features(images)
+        found: dict[str, Tensor | Squashed] = {_ONE: torch.ones(len(images), 1, device=device)}
+        found |= seen.made_of if isinstance(seen, LazyFeatures) else seen
+        with_second = {part.source for part in self.parts if part.second_weight}
+        return {
+            source: image_moments(found[source], second=source in with_second)
+            for source in dict.fromkeys(part.source for part in self.all_parts)
+        }
 
     def moments(
         self, images: Tensor, labels: Tensor, clip_norm: float | None = None
@@ -136,7 +158,7 @@ class Embedding:
             second = None if own.second is None else own.second / totals[..., None]
             mean = own.mean / totals if part.mean_weight else torch.zeros_like(own.mean)
             found[part.name] = Moments(mean, second)
-        return found, per_class
+        return self._with_spreads(found, per_class), per_class
 
     def as_moments(self, blocks: Mapping[str, Tensor], per_class: Tensor) -> dict[str, Moments]:
         """Released blocks over each class's total weight, as moments around zero again."""
@@ -144,30 +166,48 @@ class Embedding:
         for part in self.parts:
             own = {kind: blocks[f"{part.name}.{kind}"] for kind in part.weights}
             found[part.name] = part.unpacked(own, per_class @ part.groups.to(per_class))
-        return found
+        return self._with_spreads(found, per_class)
+
+    def _with_spreads(self, found: Mapping[str, Moments], per_class: Tensor) -> dict[str, Moments]:
+        """Means take the second moments that are kept for them, as if classes were equally large."""
+        joined = dict(found)
+        for part in self.parts:
+            if part.spread is not None:
+                mean, second = found[part.name].mean, joined.pop(part.spread).second
+                totals = (per_class @ part.groups.to(per_class)).to(mean)
+                excess = totals / totals.sum() - 1 / len(totals)
+                assert second is not None
+                joined[part.name] = Moments(mean, second - mean.T @ (excess[:, None] * mean))
+        return joined
 
 
 def mean_squares(z: Tensor) -> tuple[float, float]:
     """Of public features: the mean squared norm of a mean, and of a packed second moment."""
-    return float(_mean_square(z).mean()), float(_second_square(z).mean())
+    found = image_moments(z, second=True)
+    return float(_mean_squares(found).mean()), float(found.second_squares().mean())
 
 
 class _Batch:
-    """Some images' features and labels."""
+    """Some images' moments and labels."""
 
     def __init__(
-        self, parts: tuple[Part, ...], features: Features, labels: Tensor, declared: Tensor
+        self,
+        parts: tuple[Part, ...],
+        found: Mapping[str, ImageMoments],
+        labels: Tensor,
+        declared: Tensor,
     ) -> None:
-        self.parts, self.features, self.labels, self.declared = parts, features, labels, declared
+        self.parts, self.found, self.labels, self.declared = parts, found, labels, declared
 
     def norms(self) -> Tensor:
         """Of each image's vector; not a number where its class is not declared."""
         squares = torch.zeros(len(self.labels), dtype=torch.float64, device=self.labels.device)
         precision = torch.float64
         for part in self.parts:
-            z = self.features[part.source]
-            precision = z.dtype if z.dtype == torch.float32 else precision
-            squares = squares + _squared(part, z, self.labels)
+            found = self.found[part.source]
+            dtype = found.mean.dtype
+            precision = dtype if dtype == torch.float32 else precision
+            squares = squares + _squared(part, found, self._kinds(part))
         norms = squares.clamp(min=0).sqrt().to(precision)
         return torch.where(self.declared, norms, torch.nan)
 
@@ -179,98 +219,43 @@ class _Batch:
         """Σ weight · f by group, without the parts' weights and centres."""
         found = {}
         for part in self.parts:
-            rows, kind_of_class = part.kinds
-            kinds = kind_of_class.to(self.labels.device)[self.labels]
-            z = self.features[part.source]
-            z = z.to(torch.promote_types(z.dtype, weights.dtype))  # the hedge's are double
+            rows, _ = part.kinds
+            kinds, own = self._kinds(part), self.found[part.source]
+            dtype = torch.promote_types(own.mean.dtype, weights.dtype)  # the hedge's are double
+            mean = onto_kinds(kinds, len(rows), weights.to(dtype)) @ own.mean.to(dtype)
             second = None
             if "second" in part.weights:
-                by_kind = _second_by_kind(z, kinds, len(rows), weights.to(z.dtype))
+                by_kind = own.second_sums(kinds, len(rows), weights)
                 second = torch.einsum("kg,kij->gij", rows.to(by_kind), by_kind)
-            mean = _mean_by_kind(z, kinds, len(rows), weights.to(z.dtype))
             found[part.name] = Moments(rows.to(mean).T @ mean, second)
         return found
 
+    def _kinds(self, part: Part) -> Tensor:
+        _, kind_of_class = part.kinds
+        return kind_of_class.to(self.labels.device)[self.labels]
 
-def _squared(part: Part, z: Tensor, labels: Tensor) -> Tensor:
+
+def _squared(part: Part, found: ImageMoments, kinds: Tensor) -> Tensor:
     """‖weight · (f − centre)‖² over all groups of each image, in double precision, from above."""
-    rows, kind_of_class = part.kinds
-    kinds = kind_of_class.to(labels.device)[labels]
-    times = rows.sum(1).to(z.device)[kinds].double()
-    total = z.new_zeros(len(z), dtype=torch.float64)
+    rows, _ = part.kinds
+    rows = rows.to(kinds.device).double()
+    times = rows.sum(1)[kinds]
+    total = torch.zeros_like(times)
     for kind, weight in part.weights.items():
-        length = _mean_square(z) if kind == "mean" else _second_square(z)
-        squares = times * length
+        squares = times * (_mean_squares(found) if kind == "mean" else found.second_squares())
         if part.centre is not None:
-            centres = part.centres[kind].to(z.device).double()
-            joint = rows.to(centres) @ centres  # Σ over a kind's groups
-            dots = _mean_dot(z, joint, kinds) if kind == "mean" else _second_dot(z, joint, kinds)
-            fixed = (rows.to(centres) @ centres.square().sum(1))[kinds]
+            centres = part.centres[kind].to(rows)
+            joint = rows @ centres  # Σ over a kind's groups
+            if kind == "mean":
+                dots = (found.mean.double() * joint[kinds]).sum(1)
+            else:
+                dots = found.second_dots(unpack(joint, part.size), kinds)
+            fixed = (rows @ centres.square().sum(1))[kinds]
             rounding = _ROUNDING * (squares + 2 * dots.abs() + fixed)
             squares = (squares - 2 * dots + fixed).clamp(min=0) + rounding
         total = total + weight**2 * squares
     return total
 
 
-def _mean_square(z: Tensor) -> Tensor:
-    return _mean(z).double().square().sum(1)
-
-
-def _second_square(z: Tensor) -> Tensor:
-    """‖triu(mean_t z_t z_tᵀ)‖², by way of whichever products are fewer."""
-    if z.dim() == 2:
-        squares = z.double().square()
-        return (squares.sum(1).square() + squares.square().sum(1)) / 2
-    positions = z.shape[1]
-    if positions < z.shape[2]:
-        products = torch.bmm(z, z.transpose(1, 2))
-        diagonal = z.square().sum(1)
-        squared = products.double().square().sum((1, 2)) + diagonal.double().square().sum(1)
-        return squared / (2 * positions**2)
-    second = torch.bmm(z.transpose(1, 2), z) / positions
-    return packed_dot(second.double(), second.double())
-
-
-def _mean_dot(z: Tensor, joint: Tensor, kinds: Tensor) -> Tensor:
-    return (_mean(z).double() * joint[kinds]).sum(1)
-
-
-def _second_dot(z: Tensor, joint: Tensor, kinds: Tensor) -> Tensor:
-    """⟨triu(mean_t z_t z_tᵀ), c⟩ = mean_t z_tᵀ M z_t with M half of c, its diagonal whole."""
-    matrices = unpack(joint, z.shape[-1])
-    matrices = (matrices + torch.diag_embed(matrices.diagonal(dim1=1, dim2=2))) / 2
-    rows = z.double() if z.dim() == 3 else z.double()[:, None]
-    found = rows.new_zeros(len(z))
-    for kind in range(len(matrices)):
-        own = (kinds == kind).nonzero().flatten()
-        some = rows[own]
-        found = found.index_add(0, own, ((some @ matrices[kind]) * some).sum(2).mean(1))
-    return found
-
-
-def _mean_by_kind(z: Tensor, kinds: Tensor, num_kinds: int, weights: Tensor) -> Tensor:
-    """Σ weight · f by kind."""
-    onto = torch.zeros(num_kinds, len(z), dtype=z.dtype, device=z.device)
-    onto = onto.index_put((kinds, torch.arange(len(z), device=z.device)), weights)
-    return onto @ _mean(z)
-
-
-def _second_by_kind(z: Tensor, kinds: Tensor, num_kinds: int, weights: Tensor) -> Tensor:
-    """Σ weight · mean_t z_t z_tᵀ by kind: batched where kinds are equally many."""
-    rows = z if z.dim() == 3 else z[:, None]
-    order = torch.argsort(kinds, stable=True)
-    rows, weights = rows[order], weights[order] / rows.shape[1]
-    weighted = rows * weights[:, None, None]
-    counts = torch.bincount(kinds, minlength=num_kinds)
-    size = z.shape[-1]
-    if bool((counts == counts[0]).all()):
-        first, second = rows.reshape(num_kinds, -1, size), weighted.reshape(num_kinds, -1, size)
-        return torch.bmm(first.transpose(1, 2), second)
-    parts = zip(
-        torch.split(rows, counts.tolist()), torch.split(weighted, counts.tolist()), strict=True
-    )
-    return torch.stack([a.reshape(-1, size).T @ b.reshape(-1, size) for a, b in parts])
-
-
-def _mean(z: Tensor) -> Tensor:
-    return z if z.dim() == 2 else z.mean(1)
+def _mean_squares(found: ImageMoments) -> Tensor:
+    return found.mean.double().square().sum(1)

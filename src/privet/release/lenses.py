@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 import torch.nn.functional as F
@@ -13,6 +14,7 @@ from privet.augment import to_float
 from privet.errors import ConfigError
 from privet.models import FeatureMaps
 from privet.release.embedding import Features
+from privet.release.image_moments import LazyFeatures, Squashed
 
 IMAGE = "image"
 _SMALLEST_SPREAD = 1e-3  # of the largest: directions with less hold nothing but rounding
@@ -65,8 +67,20 @@ class Projection:
 
     def __call__(self, features: Tensor) -> Tensor:
         """Squashed projections of (…, features)."""
-        # 2σ(x) − 1 = tanh(x / 2)
-        return torch.tanh(F.linear(features - self.mean, self.matrix) / 2)
+        return self.unformed(features).formed()
+
+    def unformed(self, features: Tensor) -> Squashed:
+        """The same, as what it is made of."""
+        return Squashed(features - self.mean if self._is_affine else features, self._half)
+
+    @cached_property
+    def _half(self) -> Tensor:
+        """2σ(x) − 1 = tanh(x / 2)."""
+        return self.matrix / 2
+
+    @cached_property
+    def _is_affine(self) -> bool:
+        return bool(self.mean.any())
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -95,8 +109,12 @@ class Lens:
 
     def __call__(self, found: Tensor) -> Tensor:
         """Features of a map."""
+        return self.unformed(found).formed()
+
+    def unformed(self, found: Tensor) -> Squashed:
+        """The same, as what they are made of."""
         assert self.projection is not None
-        return self.projection(self.taken(found))
+        return self.projection.unformed(self.taken(found))
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +127,9 @@ class Seen:
     def __call__(self, images: Tensor) -> Features:
         """Of images as a data set holds them, or as a generator makes them."""
         found = seen_maps(self.maps, images)
-        return {name: lens(found[lens.layer]) for name, lens in self.lenses.items()}
+        return LazyFeatures(
+            {name: lens.unformed(found[lens.layer]) for name, lens in self.lenses.items()}
+        )
 
 
 def seen_maps(maps: FeatureMaps, images: Tensor) -> dict[str, Tensor]:

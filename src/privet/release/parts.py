@@ -7,7 +7,7 @@ class, or every pseudo-class that its class belongs to. A part's matrix `groups`
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -23,11 +23,18 @@ class Moments:
 
     Args:
         mean: (groups, D).
-        second: (groups, D, D), or none where only means are kept.
+        second: (groups, D, D), or (1, D, D) of all groups together, each weighing the same, or none
+            where only means are kept.
     """
 
     mean: Tensor
     second: Tensor | None = None
+
+    @property
+    def covariance(self) -> Tensor:
+        """As many as second moments: a single one is what groups have in common within them."""
+        assert self.second is not None
+        return self.second - outer_products(self.mean, len(self.second))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -42,6 +49,7 @@ class Part:
         mean_weight: what means are multiplied with; 0 leaves them out.
         second_weight: what second moments are multiplied with; 0 leaves them out.
         centre: subtracted in an image's own groups alone (002, Algorithm 6).
+        spread: the part that has second moments of the same features, for all groups together.
     """
 
     name: str
@@ -51,6 +59,7 @@ class Part:
     mean_weight: float = 1.0
     second_weight: float = 0.0
     centre: Moments | None = None
+    spread: str | None = None
 
     def __post_init__(self) -> None:
         if self.groups.dim() != 2 or not ((self.groups == 0) | (self.groups == 1)).all():
@@ -59,6 +68,8 @@ class Part:
             raise ConfigError(f"Part {self.name!r} needs weights from 0, one of them above it.")
         if self.second_weight and self.centre is not None and self.centre.second is None:
             raise ConfigError(f"The centre of part {self.name!r} needs second moments too.")
+        if self.spread is not None and (self.second_weight or self.centre is not None):
+            raise ConfigError(f"Part {self.name!r} has its spread in another part: no centre.")
 
     @property
     def weights(self) -> dict[str, float]:
@@ -111,6 +122,22 @@ class Part:
             found[kind] = found[kind] + centre.to(found[kind])
         second = unpack(found["second"], self.size) if "second" in found else None
         return Moments(found.get("mean", totals.new_zeros(len(totals), self.size)), second)
+
+
+def with_one_spread(part: Part) -> list[Part]:
+    """The means of each class, and one second moment of all images, in a part beside them."""
+    spread = f"{part.name}-spread"
+    return [
+        replace(part, second_weight=0.0, spread=spread),
+        replace(part, name=spread, mean_weight=0.0, groups=everyone(len(part.groups))),
+    ]
+
+
+def outer_products(rows: Tensor, count: int) -> Tensor:
+    """Of each row with itself (x xᵀ), or their mean where one matrix stands for all rows."""
+    if count == len(rows):
+        return rows[:, :, None] * rows[:, None, :]
+    return (rows.T @ rows / len(rows))[None]
 
 
 def everyone(num_classes: int) -> Tensor:

@@ -19,12 +19,12 @@ _NO_NOISE = 1e-30
 
 @dataclass(frozen=True, eq=False)
 class GaussianTarget:
-    """A mean and a covariance for each group.
+    """A mean and a covariance for each group, or one covariance for all of them.
 
     Args:
         mean: (groups, D).
-        covariance: (groups, D, D), positive definite, jitter included.
-        jitter: (groups,), which the synthetic side adds as well.
+        covariance: (groups or 1, D, D), positive definite, jitter included.
+        jitter: (groups or 1,), which the synthetic side adds as well.
     """
 
     mean: Tensor
@@ -51,17 +51,22 @@ class Cleaning:
 
     Args:
         jitter: γ, times the most negative eigenvalue (002, Algorithm 3).
+        shared_jitter: likewise, of covariances that all groups share: they are large and have one
+            noise, which shows in that eigenvalue.
         least_jitter: at least this much, in units of squared features.
         shrinkage: how far each group's covariance moves to the mean of all groups'; none follows
             the noise (James and Stein): as far as the groups' differences are noise.
     """
 
     jitter: float = 2.0
+    shared_jitter: float = 1.0
     least_jitter: float = 1e-4
     shrinkage: float | None = 0.0
 
     def __post_init__(self) -> None:
-        if not (self.jitter >= 0 and self.least_jitter > 0 and 0 <= (self.shrinkage or 0) <= 1):
+        if min(self.jitter, self.shared_jitter) < 0 or not (
+            self.least_jitter > 0 and 0 <= (self.shrinkage or 0) <= 1
+        ):
             raise ConfigError("Jitters must be positive and the shrinkage between 0 and 1.")
 
     def __call__(self, moments: Moments, noise: Tensor) -> GaussianTarget:
@@ -73,10 +78,10 @@ class Cleaning:
         """
         assert moments.second is not None
         mean = moments.mean.double()
-        covariance = moments.second.double() - mean[:, :, None] * mean[:, None, :]
-        covariance = self._shrunk(covariance, noise.double())
+        covariance = self._shrunk(Moments(mean, moments.second.double()).covariance, noise.double())
         values, vectors = torch.linalg.eigh(covariance)
-        jitter = (-self.jitter * values[:, 0]).clamp(min=self.least_jitter)
+        times = self.shared_jitter if len(values) < len(mean) else self.jitter
+        jitter = (-times * values[:, 0]).clamp(min=self.least_jitter)
         kept = values.clamp(min=0) + jitter[:, None]
         cleaned = (vectors * kept[:, None, :]) @ vectors.transpose(1, 2)
         single = [each.to(moments.mean.dtype) for each in (mean, cleaned, jitter)]
@@ -106,6 +111,16 @@ def class_totals(embedding: Embedding, released: NoisySum) -> Tensor:
     return released[f"{COUNTS}.mean"][:, 0].clamp(min=least) / embedding.count_weight
 
 
+def class_shares(embedding: Embedding, released: NoisySum) -> Tensor:
+    """Each class's share of the images, as released; of equal ones if nothing is left of counts."""
+    if embedding.counts is None:
+        raise ConfigError("This release holds no counts: declare them.")
+    counts = released[f"{COUNTS}.mean"][:, 0].double().clamp(min=0)
+    if not counts.sum() > 0:
+        counts = torch.ones_like(counts)
+    return counts / counts.sum()
+
+
 def released_moments(
     embedding: Embedding, released: NoisySum, declared: Tensor | None = None
 ) -> dict[str, Moments]:
@@ -117,13 +132,14 @@ def released_moments(
 def gaussian_targets(
     embedding: Embedding, released: NoisySum, cleaning: Cleaning, declared: Tensor | None = None
 ) -> dict[str, GaussianTarget]:
-    """Cleaned Gaussians of every part that has second moments."""
+    """Cleaned Gaussians of all moments that have second ones."""
     totals = class_totals(embedding, released) if declared is None else declared
     moments = released_moments(embedding, released, declared)
+    parts = {part.name: part for part in embedding.parts}
     targets = {}
-    for part in embedding.parts:
-        if part.second_weight:
-            own = totals @ part.groups.to(totals)
-            noise = released.noise_scale / (part.second_weight * own)
-            targets[part.name] = cleaning(moments[part.name], noise)
+    for name, own in moments.items():
+        if own.second is not None:
+            spread = parts[parts[name].spread or name]
+            weights = spread.second_weight * (totals @ spread.groups.to(totals))
+            targets[name] = cleaning(own, released.noise_scale / weights)
     return targets

@@ -34,6 +34,11 @@ def packed_dot(first: Tensor, second: Tensor) -> Tensor:
     return ((first * second).sum((-2, -1)) + diagonals.sum(-1)) / 2
 
 
+def halved(matrices: Tensor) -> Tensor:
+    """M with ⟨A, M⟩ = ⟨triu(A), triu(B)⟩ for symmetric A: half of B, its diagonal whole."""
+    return (matrices + torch.diag_embed(matrices.diagonal(dim1=-2, dim2=-1))) / 2
+
+
 @lru_cache(maxsize=32)
 def _places(size: int) -> tuple[Tensor, Tensor]:
     rows, columns = torch.triu_indices(size, size)

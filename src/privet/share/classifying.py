@@ -53,9 +53,11 @@ def train_classifier(
     Args:
         network: from images (N, C, H, W) in [-1, 1] to logits.
         images: uint8 (N, H, W, C).
-        labels: a class each, or probabilities.
+        labels: a class each, or probabilities (N, classes).
         config: how.
     """
+    _check(images, labels)
+    labels = labels.float() if labels.is_floating_point() else labels
     generator = torch.Generator().manual_seed(config.seed)
     view = CropFlip(padding=config.shift, flip=config.flip)
     optimizer = torch.optim.AdamW(
@@ -85,3 +87,14 @@ def train_classifier(
         torch.autograd.backward(loss)
         optimizer.step()
     network.eval()
+
+
+def _check(images: Tensor, labels: Tensor) -> None:
+    soft = labels.is_floating_point()
+    if len(labels) != len(images) or labels.dim() != (2 if soft else 1):
+        raise ConfigError(
+            f"Labels are of shape {tuple(labels.shape)} for {len(images)} images: give a class "
+            "each, or a row of probabilities."
+        )
+    if soft and not ((labels >= 0).all() and (labels.sum(1) - 1).abs().max() < 1e-3):
+        raise ConfigError("Labels are no probabilities: give rows from 0 that sum to 1.")

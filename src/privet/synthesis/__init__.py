@@ -1,7 +1,13 @@
 """From a private release to images: everything here is post-processing, free to repeat."""
 
 from privet.synthesis.gaussians import gaussian_kl
-from privet.synthesis.generating import GeneratorTraining, agreed, sampled, train_generator
+from privet.synthesis.generating import (
+    GeneratorTraining,
+    agreed,
+    refined,
+    sampled,
+    train_generator,
+)
 from privet.synthesis.matching import GaussianMatching, InTurn, Matching, MeanMatching
 from privet.synthesis.pixels import PixelOptimisation, optimised
 
@@ -15,6 +21,7 @@ __all__ = [
     "agreed",
     "gaussian_kl",
     "optimised",
+    "refined",
     "sampled",
     "train_generator",
 ]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import torch
 from torch import Tensor
 
 from privet.errors import ConfigError
 from privet.release import Moments
+
+_BATCHES = "batches"
 
 
 class RunningMoments:
@@ -45,6 +48,21 @@ class RunningMoments:
                 else _with_gradient(second, new.second),
             )
         return averages
+
+    def state(self) -> dict[str, Tensor]:
+        """As tensors, to go on from."""
+        found = {_BATCHES: torch.tensor(self._batches)}
+        for name, (mean, second) in self._kept.items():
+            found[f"{name}/mean"] = mean
+            if second is not None:
+                found[f"{name}/second"] = second
+        return found
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from there."""
+        self._batches = int(state[_BATCHES])
+        names = {name.rpartition("/")[0] for name in state if name != _BATCHES}
+        self._kept = {name: (state[f"{name}/mean"], state.get(f"{name}/second")) for name in names}
 
 
 def _mixed(old: Tensor, new: Tensor, share: float) -> Tensor:

@@ -8,14 +8,17 @@ import torch
 from torch import Tensor
 
 from privet.release import GaussianTarget, Moments
+from privet.release.parts import outer_products
 
 
 def gaussian_kl(target: GaussianTarget, found: Moments) -> Tensor:
-    """KL(target ‖ Gaussian of these moments, jittered alike), one number per group."""
-    assert found.second is not None
-    covariance = found.second - found.mean[:, :, None] * found.mean[:, None, :]
-    identity = torch.eye(covariance.shape[-1]).to(covariance)
-    covariance = covariance + target.jitter[:, None, None] * identity
+    """KL(target ‖ Gaussian of these moments, jittered alike), one number per covariance.
+
+    Where all groups share one, it is the mean of their distances.
+    """
+    covariance = found.covariance
+    jitter = target.jitter[:, None].expand(covariance.shape[:2])
+    covariance = covariance + torch.diag_embed(jitter)
     distance: Tensor = _GaussianKL.apply(target, found.mean, covariance)  # type: ignore[no-untyped-call]
     return distance
 
@@ -29,7 +32,7 @@ class _GaussianKL(torch.autograd.Function):
         factor = factor.masked_fill(failed[:, None, None] > 0, torch.nan)  # who asks, refuses
         precision = torch.cholesky_inverse(factor)
         gap = mean - target.mean
-        spread = target.covariance + gap[:, :, None] * gap[:, None, :]
+        spread = target.covariance + outer_products(gap, len(covariance))
         product = precision @ spread
         ctx.save_for_backward(precision, product, gap)
         traces = product.diagonal(dim1=1, dim2=2).sum(1)
@@ -41,6 +44,6 @@ class _GaussianKL(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor, Tensor]:
         precision, product, gap = ctx.saved_tensors
         [gradient] = gradients
-        by_mean = (precision @ gap[:, :, None])[:, :, 0]
+        by_mean = (precision @ gap[:, :, None])[:, :, 0] * (len(precision) / len(gap))
         by_covariance = (precision - product @ precision) / 2
         return None, gradient[:, None] * by_mean, gradient[:, None, None] * by_covariance

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -12,9 +13,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from privet.augment import to_float
 from privet.errors import ConfigError
 from privet.synthesis.keys import keyed
 from privet.synthesis.matching import Matching
+from privet.synthesis.pixels import PixelOptimisation, optimised
+from privet.synthesis.states import Stateful, adam_state, restore_adam, under
 
 OnStep = Callable[[int, float], None]
 _BATCH = 500
@@ -64,6 +68,16 @@ class GeneratorTraining:
         return self.learning_rate * (1 + math.cos(math.pi * fallen)) / 2
 
 
+class Checkpoint(Protocol):
+    """Where a training keeps how far it is."""
+
+    def kept(self) -> Mapping[str, Tensor] | None:
+        """What was kept last, if anything."""
+
+    def passed(self, state: Callable[[], Mapping[str, Tensor]]) -> None:
+        """A step is done; its state is asked for if it shall be kept."""
+
+
 def train_generator(
     generator: nn.Module,
     matching: Matching,
@@ -72,15 +86,31 @@ def train_generator(
     latent: int,
     num_classes: int,
     on_step: OnStep | None = None,
+    checkpoint: Checkpoint | None = None,
+    beside: Sequence[Stateful] = (),
 ) -> None:
-    """Train in place. Latent vectors depend on the seed and the step alone."""
+    """Train in place. Latent vectors depend on the seed and the step alone.
+
+    Args:
+        generator: from latent vectors and labels to images.
+        matching: what is minimised.
+        config: how.
+        latent: the length of a latent vector.
+        num_classes: of the labels.
+        on_step: told the number of steps done, and the loss.
+        checkpoint: where a killed training goes on from, to the same end.
+        beside: what else changes with steps, by way of `on_step`.
+    """
     generator.train()
     adam = torch.optim.Adam(
         generator.parameters(), lr=config.learning_rate, betas=config.betas, fused=True
     )
     device = next(generator.parameters()).device
     labels = torch.arange(num_classes, device=device).repeat_interleave(config.per_class)
-    for step in range(config.iterations):
+    things = [each for each in (matching, *beside) if isinstance(each, Stateful)]
+    kept = None if checkpoint is None else checkpoint.kept()
+    first = 0 if kept is None else _restored(kept, generator, adam, things)
+    for step in range(first, config.iterations):
         noise = _latents(len(labels), latent, config.seed, step).to(device)
         loss = matching(generator(noise, labels), labels)
         value = float(loss.detach())
@@ -93,15 +123,45 @@ def train_generator(
         adam.step()
         if on_step is not None:
             on_step(step + 1, value)
+        if checkpoint is not None:
+            checkpoint.passed(partial(_state, step + 1, generator, adam, things))
+
+
+def _state(
+    step: int, generator: nn.Module, adam: torch.optim.Optimizer, things: Sequence[Stateful]
+) -> dict[str, Tensor]:
+    found = {"step": torch.tensor(step)}
+    found |= {f"generator/{name}": each for name, each in generator.state_dict().items()}
+    found |= {f"adam/{name}": each for name, each in adam_state(adam).items()}
+    for number, thing in enumerate(things):
+        found |= {f"{number}/{name}": each for name, each in thing.state().items()}
+    return found
+
+
+def _restored(
+    kept: Mapping[str, Tensor],
+    generator: nn.Module,
+    adam: torch.optim.Optimizer,
+    things: Sequence[Stateful],
+) -> int:
+    """Everything as it was; the number of steps that are done."""
+    device = next(generator.parameters()).device
+    state = {name: each.to(device) for name, each in kept.items()}
+    generator.load_state_dict(under("generator/", state))
+    restore_adam(adam, under("adam/", kept))
+    for number, thing in enumerate(things):
+        thing.restore(under(f"{number}/", state))
+    return int(kept["step"])
 
 
 def sampled(generator: nn.Module, labels: Tensor, *, latent: int, seed: int) -> NDArray[np.uint8]:
     """Images (N, H, W, C) for labels; the same for the same seed."""
     generator.eval()
+    device = next(generator.parameters()).device
     found = []
     with torch.no_grad():
-        for batch, some in enumerate(torch.split(labels, _BATCH)):
-            images = generator(_latents(len(some), latent, seed, batch).to(some.device), some)
+        for batch, some in enumerate(torch.split(labels.to(device), _BATCH)):
+            images = generator(_latents(len(some), latent, seed, batch).to(device), some)
             found.append(to_pixels(images))
     return np.concatenate(found)
 
@@ -127,8 +187,21 @@ def agreed(
 
 def _wrong(images: NDArray[np.uint8], labels: Tensor, judge: Judge) -> NDArray[np.int64]:
     batches = torch.split(torch.from_numpy(images), _BATCH)
-    found = torch.cat([judge.scores(batch).argmax(1) for batch in batches])
-    return np.flatnonzero((found != labels).numpy())
+    found = torch.cat([judge.scores(batch).argmax(1) for batch in batches]).cpu()
+    return np.flatnonzero((found != labels.cpu()).numpy())
+
+
+def refined(
+    images: NDArray[np.uint8],
+    labels: Tensor,
+    matching: Matching,
+    config: PixelOptimisation,
+    *,
+    seed: int,
+) -> NDArray[np.uint8]:
+    """A batch of images, optimised further from where they are; the same for the same seed."""
+    start = to_float(torch.from_numpy(images).to(labels.device))
+    return to_pixels(optimised(start, labels, matching, config, generator=keyed(seed)))
 
 
 def to_pixels(images: Tensor) -> NDArray[np.uint8]:

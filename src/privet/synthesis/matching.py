@@ -11,6 +11,7 @@ from torch import Tensor
 from privet.release import Embedding, GaussianTarget, Moments
 from privet.synthesis.averages import RunningMoments
 from privet.synthesis.gaussians import gaussian_kl
+from privet.synthesis.states import adam_state, restore_adam, under
 
 
 class Matching(Protocol):
@@ -40,19 +41,55 @@ class GaussianMatching:
         weights: Mapping[str, float] | None = None,
         decay: float = 0.8,
     ) -> None:
-        self._embedding, self._targets, self._clip_norm = embedding, targets, clip_norm
-        self._weights = dict.fromkeys(targets, 1.0) | dict(weights or {})
+        self._embedding, self._clip_norm = embedding, clip_norm
+        weights = dict.fromkeys(targets, 1.0) | dict(weights or {})
+        sizes = {name: _layout(target) for name, target in targets.items()}
+        self._stacks = [
+            _Stack({name: targets[name] for name in targets if sizes[name] == size}, weights)
+            for size in sorted(set(sizes.values()))
+        ]
         self._averages = RunningMoments(decay)
 
     def __call__(self, images: Tensor, labels: Tensor) -> Tensor:
         """Of the running averages, with the batch's gradient."""
         found, _ = self._embedding.moments(images, labels, self._clip_norm)
         averages = self._averages(found)
-        distances = [
-            self._weights[name] * gaussian_kl(target, averages[name]).sum()
-            for name, target in self._targets.items()
-        ]
-        return torch.stack(distances).sum()
+        return torch.stack([stack(averages) for stack in self._stacks]).sum()
+
+    def state(self) -> dict[str, Tensor]:
+        """The running averages."""
+        return self._averages.state()
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from there."""
+        self._averages.restore(state)
+
+
+def _layout(target: GaussianTarget) -> tuple[int, int]:
+    """What stacks together: as large, and with a covariance for each mean; else alone."""
+    groups, size = target.mean.shape
+    return size, 0 if len(target.covariance) == groups else id(target)
+
+
+class _Stack:
+    """Parts of one size, whose groups are compared together."""
+
+    def __init__(self, targets: Mapping[str, GaussianTarget], weights: Mapping[str, float]) -> None:
+        self._names = list(targets)
+        self._target = GaussianTarget(
+            torch.cat([each.mean for each in targets.values()]),
+            torch.cat([each.covariance for each in targets.values()]),
+            torch.cat([each.jitter for each in targets.values()]),
+        )
+        self._weights = torch.cat(
+            [torch.full_like(each.jitter, weights[name]) for name, each in targets.items()]
+        )
+
+    def __call__(self, found: Mapping[str, Moments]) -> Tensor:
+        mean = torch.cat([found[name].mean for name in self._names])
+        seconds = [found[name].second for name in self._names]
+        second = torch.cat([each for each in seconds if each is not None])
+        return (self._weights * gaussian_kl(self._target, Moments(mean, second))).sum()
 
 
 class MeanMatching:
@@ -84,6 +121,17 @@ class MeanMatching:
             average.grad = average - gaps[name].detach()
         self._adam.step()
         return torch.stack([(self._gaps[name] * gap).sum() for name, gap in gaps.items()]).sum()
+
+    def state(self) -> dict[str, Tensor]:
+        """The averages, and what moves them."""
+        found = {f"gap/{name}": each for name, each in self._gaps.items()}
+        return found | {f"adam/{name}": each for name, each in adam_state(self._adam).items()}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from there."""
+        for name, each in self._gaps.items():
+            each.copy_(state[f"gap/{name}"])
+        restore_adam(self._adam, under("adam/", state))
 
 
 class InTurn:

@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
 from privet.errors import ConfigError
-from privet.recipes import sps_g as recipe
-from privet.recipes.sps_g import SpsG, sps_g, sps_g_embedding
+from privet.recipes import map_moments as recipe
+from privet.recipes.map_moments import SpsG, sps_g, sps_g_embedding
 from privet.release import released_moments
 from privet.synthesis import GeneratorTraining
 from tests.recipes.small import (
@@ -115,3 +116,45 @@ def test_a_trained_generator_paints_classes_in_their_own_grey(tmp_path):
     images, labels = run(tmp_path, settings, randomness=Silence()).take(30)
     shades = [float(images[labels == each].mean()) for each in range(CLASSES)]
     assert shades[0] + 20 < shades[1] < shades[2] - 20
+
+
+def test_shares_and_soft_labels_follow_from_the_release(tmp_path):
+    """Classes of 40, 10 and 10 images, without noise."""
+    columns = pictures(60)
+    columns["labels"] = np.repeat([0, 1, 2], [40, 10, 10])
+    synthetic = run(
+        tmp_path, replace(SETTINGS, clip_norm=100.0), columns=columns, randomness=Silence()
+    )
+    torch.testing.assert_close(synthetic.shares, torch.tensor([4, 1, 1], dtype=torch.float64) / 6)
+    images, labels = synthetic.take(30)
+    assert np.bincount(labels).tolist() == [10] * CLASSES
+    found = synthetic.soft(images)
+    assert (found.shape, found.dtype) == ((30, CLASSES), np.float32)
+    np.testing.assert_allclose(found.sum(1), 1, rtol=1e-5)
+
+
+def test_classes_may_be_as_large_as_released(tmp_path):
+    columns = pictures(60)
+    columns["labels"] = np.repeat([0, 1, 2], [40, 10, 10])
+    synthetic = sps_g(
+        hedge(tmp_path, columns=columns, randomness=Silence()),
+        encoder=encoder(),
+        public=PUBLIC,
+        num_classes=CLASSES,
+        settings=replace(SETTINGS, clip_norm=100.0),
+        proportional=True,
+    )
+    assert np.bincount(synthetic.take(30)[1]).tolist() == [20, 5, 5]
+
+
+def test_unlabelled_images_are_one_class_that_nothing_filters(tmp_path):
+    columns = {**pictures(60), "labels": np.zeros(60, np.int64)}
+    synthetic = sps_g(
+        hedge(tmp_path, columns=columns),
+        encoder=encoder(),
+        public=PUBLIC,
+        num_classes=1,
+        settings=SETTINGS,
+    )
+    assert synthetic.soft is None
+    assert synthetic.take(15)[0].shape == (15, *SHAPE)

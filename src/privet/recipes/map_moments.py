@@ -8,36 +8,45 @@ with.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from torch import Tensor, nn
 
+from privet.augment import CropCurriculum
 from privet.errors import ConfigError
 from privet.hedge import Hedge
+from privet.models import joined
 from privet.privacy import certify
+from privet.recipes.choices import Choice, Chosen, Situation, chosen
+from privet.recipes.generators import generator_choice, generator_for
 from privet.recipes.models import ImageShape
 from privet.recipes.releases import (
     Images,
+    Kept,
     Labels,
     Memory,
     NoMemory,
     OnStep,
     Release,
     Synthetic,
-    balanced,
-    generator_for,
-    hedge_noise,
+    if_public,
     planned,
     released,
+    soft_labels,
     told,
 )
-from privet.recipes.spatial import SpatialPart, landmarks, spatial_embedding
-from privet.release import Cleaning, Embedding, MomentDiscriminant, gaussian_targets
+from privet.recipes.spatial import SpatialPart, all_landmarks, spatial_embedding
+from privet.recipes.turns import even, in_turn
+from privet.release import Cleaning, Embedding, MomentDiscriminant, class_shares, gaussian_targets
 from privet.release.lenses import IMAGE
+from privet.release.placing import moved, placed
 from privet.synthesis import (
     GaussianMatching,
     GeneratorTraining,
+    PixelOptimisation,
     agreed,
+    refined,
     sampled,
     train_generator,
 )
@@ -53,6 +62,9 @@ class SpsG:
         middle: of a map half-way.
         deep: of the encoder's last map.
         pixels: of the image itself, at half its side.
+        shared: of the map half-way too, and more of them: means of each class and one covariance
+            for all, which tell classes apart that differ in few directions; fewer where there
+            are not four public images for each, or not two features.
         everywhere: of an early map's positions, for all classes together.
         mean_share: of a part's squared norm that goes to means; none weighs all numbers alike.
         stretch: of public features before they are squashed.
@@ -62,8 +74,12 @@ class SpsG:
         decay: of the averages of synthetic moments.
         training: of the generator.
         latent: length of its latent vectors.
-        widths: of its layers.
+        generator: upsampling, residual or code; none takes the residual one where it fits.
+        widths: of the layers of an upsampling one.
+        width: of the last block of a residual one.
         agreement: keep images that released moments assign to their label, and no others.
+        refine: steps that the pixels of each batch are optimised further; 0 takes them as they are.
+        refine_rate: the learning rate of these steps.
         batch_size: images that are sampled at once.
         seed: of the generator's first weights.
     """
@@ -72,6 +88,7 @@ class SpsG:
     middle: int | None = None
     deep: int | None = None
     pixels: int | None = None
+    shared: int | None = None
     everywhere: int = 32
     mean_share: float | None = 0.3
     stretch: float = 1.0
@@ -83,13 +100,17 @@ class SpsG:
     decay: float = 0.8
     training: GeneratorTraining = field(default_factory=GeneratorTraining)
     latent: int = 32
+    generator: str | None = None
     widths: tuple[int, int, int, int] = (96, 64, 32, 16)
+    width: int = 32
     agreement: bool = True
+    refine: int = 0
+    refine_rate: float = 0.02
     batch_size: int = 1000
     seed: int = 0
 
     def __post_init__(self) -> None:
-        sizes = (self.early, self.middle, self.deep, self.pixels)
+        sizes = (self.early, self.middle, self.deep, self.pixels, self.shared)
         if min(size or 0 for size in (*sizes, self.everywhere)) < 0 or not any(
             size is None or size for size in sizes
         ):
@@ -98,17 +119,32 @@ class SpsG:
             raise ConfigError(f"mean_share is {self.mean_share:g}: give a share between 0 and 1.")
         if not 0 < self.stretch < math.inf:
             raise ConfigError(f"stretch is {self.stretch:g}: give a number above 0.")
+        if self.refine < 0 or not 0 < self.refine_rate < math.inf:
+            raise ConfigError("refine is 0 or more, and refine_rate above 0: give others.")
+
+    @property
+    def refinement(self) -> PixelOptimisation | None:
+        """Whole images, in small steps; none if there are no steps."""
+        if not self.refine:
+            return None
+        return PixelOptimisation(
+            iterations=self.refine,
+            learning_rate=self.refine_rate,
+            view=CropCurriculum(smallest=1.0, flip=False, stretch=1.0),
+        )
 
     def fitted(self, relative_noise: float, image_shape: ImageShape) -> SpsG:
         """With sizes where none were given: more numbers the less each of them is noised.
 
-        Chosen on public letters: a fifth root through 58 components at the relative noise of ε = 1
-        and 6,000 images in a class. Grey images do without the last map.
+        Chosen on public letters and grey photos: a fifth root through 58 components at the relative
+        noise of ε = 1 and 6,000 images in a class, and a third one through 256 of the shared kind.
+        Grey images do without the last map.
 
         Args:
             relative_noise: the noise multiplier over the number of images in a class.
             image_shape: height, width and channels.
         """
+        shared = min(480, round(256 * (6.2e-4 / relative_noise) ** (1 / 3)))
         size = round(58 * (6.2e-4 / relative_noise) ** 0.2)
         size = max(8, min(size, 192, image_shape[0] * image_shape[1] // 8))
         deep = size if image_shape[2] == 3 else 0
@@ -118,32 +154,56 @@ class SpsG:
             middle=size if self.middle is None else self.middle,
             deep=deep if self.deep is None else self.deep,
             pixels=size if self.pixels is None else self.pixels,
+            shared=shared if self.shared is None else self.shared,
         )
+
+    def chosen(self, situation: Situation) -> Chosen[SpsG]:
+        """With choices where none were given."""
+        return chosen(self, situation, [_sizes, generator_choice])
 
     def parts(self, encoder: nn.Module, image_side: int) -> list[SpatialPart]:
         """Of the embedding."""
-        early, middle, deep = landmarks(encoder)
+        found = all_landmarks(encoder)
+        share = 1 / len(found)  # several encoders weigh as much as one
         parts = [
-            SpatialPart(layer=early, size=self.early or 0),
-            SpatialPart(layer=middle, size=self.middle or 0),
-            SpatialPart(layer=deep, size=self.deep or 0),
-            SpatialPart(layer=IMAGE, size=self.pixels or 0, grid=image_side // 2),
-            SpatialPart(layer=early, size=self.everywhere, grid=0, per_class=False, share=0.09),
+            SpatialPart(layer=layer, size=size or 0, share=share)
+            for early, middle, deep in found
+            for layer, size in ((early, self.early), (middle, self.middle), (deep, self.deep))
         ]
-        return [
-            replace(part, mean_share=self.mean_share, stretch=self.stretch)
-            for part in parts
-            if part.size
+        shared = [
+            SpatialPart(
+                layer=middle, size=self.shared or 0, share=share, shared=True, mean_share=0.5
+            )
+            for _, middle, _ in found
         ]
+        parts.append(SpatialPart(layer=IMAGE, size=self.pixels or 0, grid=image_side // 2))
+        parts.extend(
+            SpatialPart(
+                layer=early, size=self.everywhere, grid=0, per_class=False, share=0.09 * share
+            )
+            for early, *_ in found
+        )
+        parts = [replace(part, mean_share=self.mean_share) for part in parts] + shared
+        return [replace(part, stretch=self.stretch) for part in parts if part.size]
+
+
+def _sizes(s: SpsG, situation: Situation) -> Choice:
+    noise, names = situation.relative_noise, ("early", "middle", "deep", "pixels", "shared")
+    fitted = s.fitted(noise, situation.image_shape)
+    return Choice(
+        {name: getattr(fitted, name) for name in names},
+        f"noise of {noise:.2g} for each image of a class",
+    )
 
 
 def sps_g(
     hedge: Hedge,
     *,
-    encoder: nn.Module,
+    encoder: nn.Module | Sequence[nn.Module],
     public: Tensor,
     num_classes: int,
     settings: SpsG | None = None,
+    proportional: bool = False,
     memory: Memory | None = None,
     on_step: OnStep | None = None,
 ) -> Synthetic:
@@ -151,52 +211,70 @@ def sps_g(
 
     Args:
         hedge: images and labels, with an ε reserved.
-        encoder: trained on public images.
+        encoder: trained on public images; several are looked through together.
         public: images (N, H, W, C), uint8, that give components and weights.
-        num_classes: declared.
+        num_classes: declared; 1 for unlabelled images.
         settings: of the method.
+        proportional: make classes as large as released counts say, and not equally large.
         memory: what was done before.
         on_step: told of the generator's training.
     """
     s, memory = settings or SpsG(), memory or NoMemory()
     _, height, width, channels = public.shape
-    s = s.fitted(hedge_noise(hedge, num_classes), (height, width, channels))
-    embedding = sps_g_embedding(s, encoder, public, num_classes, memory)
+    shape = (height, width, channels)
+    s = s.chosen(Situation.behind(hedge, num_classes, shape)).settings
+    embedding = sps_g_embedding(s, joined(encoder), public, num_classes, memory)
+    embedding = placed(embedding, hedge.device)
     [mechanism] = planned(hedge, [Release(embedding, s.clip_norm)])
     noisy = released(hedge, embedding, mechanism, memory, "release")
 
-    targets = gaussian_targets(embedding, noisy, s.cleaning)
-    weights = {part.name: 1 / part.num_groups for part in embedding.parts}
-    matching = GaussianMatching(
-        embedding, targets, clip_norm=s.clip_norm, weights=weights, decay=s.decay
-    )
-    generator = generator_for(s, num_classes, (height, width, channels))
+    targets = moved(gaussian_targets(embedding, noisy, s.cleaning), hedge.device)
+    weights = {name: 1 / len(each.covariance) for name, each in targets.items()}
+
+    def matching(decay: float) -> GaussianMatching:
+        return GaussianMatching(
+            embedding, targets, clip_norm=s.clip_norm, weights=weights, decay=decay
+        )
+
+    generator = generator_for(s, num_classes, shape).to(hedge.device)
 
     def train() -> dict[str, Tensor]:
         train_generator(
             generator,
-            matching,
+            matching(s.decay),
             s.training,
             latent=s.latent,
             num_classes=num_classes,
             on_step=told(on_step, s.training.iterations),
+            checkpoint=Kept(memory, "generator"),
         )
         return dict(generator.state_dict())
 
     generator.load_state_dict(memory.once("generator", train))
 
-    judge = MomentDiscriminant.quadratic(embedding, targets)
+    judge = MomentDiscriminant.quadratic(embedding, targets) if num_classes > 1 else None
+    shares = class_shares(embedding, noisy)
+    turns = shares if proportional else even(num_classes)
 
     def batch(number: int) -> tuple[Images, Labels]:
-        labels = balanced(s.batch_size, num_classes, number)
-        if not s.agreement:
-            return sampled(generator, labels, latent=s.latent, seed=number), labels.numpy()
-        return agreed(generator, labels, judge, latent=s.latent, seed=number), labels.numpy()
+        labels = in_turn(turns, number * s.batch_size, s.batch_size).labels
+        if judge is None or not s.agreement:
+            images = sampled(generator, labels, latent=s.latent, seed=number)
+        else:
+            images = agreed(generator, labels, judge, latent=s.latent, seed=number)
+        if s.refinement is not None:
+            there = labels.to(hedge.device)
+            images = refined(images, there, matching(0.0), s.refinement, seed=number)
+        return images, labels.numpy()
 
     return Synthetic(
         batch=batch,
         batch_size=s.batch_size,
-        certificate=certify(hedge.reservation, public=("the encoder", "images for components")),
+        certificate=certify(
+            hedge.reservation, public=(*if_public(hedge, "the encoder"), "images for components")
+        ),
+        shares=shares,
+        soft=None if judge is None else soft_labels(judge),
     )
 
 

@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from privet.errors import ConfigError
-from privet.recipes import sps as recipe
-from privet.recipes.sps import Sps, SpsPlus, sps, sps_embedding
+from privet.recipes import position_moments as recipe
+from privet.recipes.position_moments import sps, sps_embedding, sps_plus
+from privet.recipes.sps_settings import Sps, SpsPlus
 from privet.release import each_class, released_moments
 from privet.synthesis import InTurn
 from tests.recipes.small import CLASSES, SHAPE, DictMemory, Silence, encoder, hedge, pictures
@@ -86,6 +87,27 @@ def test_pseudo_classes_hold_every_class_equally_often():
     assert torch.equal(groups, SpsPlus(pseudo_count=10, per_pseudo=2, seed=3).groups(5))
 
 
+def test_recipes_are_functions_that_are_imported_when_they_are_used():
+    import privet.recipes
+
+    for name in ("dp_mepf", "dp_merf", "sps", "sps_g", "sps_plus"):
+        assert callable(getattr(privet.recipes, name))
+    assert privet.recipes.sps is sps
+
+
+def test_sps_plus_is_sps_with_other_settings(tmp_path):
+    synthetic = sps_plus(
+        hedge(tmp_path),
+        encoders=[encoder()],
+        image_shape=SHAPE,
+        num_classes=CLASSES,
+        count=6,
+        settings=SpsPlus(**SMALL),
+    )
+    assert sum(each.count for each in synthetic.certificate.plan.events) == 2
+    assert sps_plus.keywords == {"settings": SpsPlus()}
+
+
 class TestStages:
     COUNT, BATCH = 10, 6  # two batches
 
@@ -107,7 +129,7 @@ class TestStages:
 
         monkeypatch.setattr(recipe, "released", noted)
         monkeypatch.setattr(recipe, "optimised", optimising)
-        settings = SpsPlus(pseudo_count=3, clip_ratios=(50.0, 50.0), **SMALL)
+        settings = SpsPlus(pseudo_count=3, per_pseudo=2, clip_ratios=(50.0, 50.0), **SMALL)
         synthetic = sps(
             hedge(tmp_path, randomness=Silence()),
             encoders=[encoder()],

@@ -1,0 +1,140 @@
+"""What only ablations need: D3S, sharpness-aware training, a generator on a DP-trained encoder."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from privet.augment import CropFlip, to_float
+from privet.data import ImageSet
+from privet.learn.gradients import trainable
+from privet.models import ConvEncoder
+from privet.optim import cosine
+from privet.optim.directions import sam_direction
+from privet.recipes.choices import decided
+from privet.recipes.mean_embeddings import DpMepf, dp_mepf
+from privet.recipes.position_moments import sps_embedding
+from privet.recipes.private_encoder import PrivatelyTrained, private_encoder
+from privet.recipes.releases import NoMemory, Synthetic, balanced, planned_sums, released
+from privet.recipes.sps_settings import Sps
+from privet.release import gaussian_targets
+from privet.share import ClassifierTraining, train_classifier
+from privet.synthesis import GaussianMatching, Matching, optimised
+from privet.synthesis.generating import to_pixels
+from privet.synthesis.keys import keyed
+from release_making import Terms
+
+_RADIUS = 0.05
+
+
+def teacher_of(private: ImageSet, config: ClassifierTraining) -> nn.Sequential:
+    """A classifier of real images, not private, as D3S needs one."""
+    torch.manual_seed(0)
+    body = ConvEncoder(private.image_shape[2])
+    network = nn.Sequential(body, nn.Linear(body.num_features, private.num_classes))
+    images = torch.from_numpy(np.asarray(private.images[:]))
+    train_classifier(network, images, torch.from_numpy(np.asarray(private.labels)), config)
+    network[0] = body.folded()
+    return network.requires_grad_(False)
+
+
+def soft_labels(teacher: nn.Module, images: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """What a teacher thinks of images."""
+    with torch.no_grad():
+        batches = torch.split(torch.from_numpy(images), 500)
+        found = torch.cat([teacher(to_float(batch)).softmax(1) for batch in batches])
+    return np.asarray(found.numpy(), np.float32)
+
+
+def d3s(
+    private: ImageSet, teacher: nn.Sequential, s: Sps, terms: Terms, count: int
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Global moments by KL, classes by the teacher's cross-entropy (002, section 3.1)."""
+    s, classes, shape = s.of(teacher[0]), private.num_classes, private.image_shape
+    with terms.hedge(private) as hedge:
+        [mechanism] = planned_sums(hedge, s.clip_norms)
+        embedding = sps_embedding(teacher[0], s, shape, classes, 0, mechanism.clip_norm)
+        noisy = released(hedge, embedding, mechanism, NoMemory(), "release")
+    targets = gaussian_targets(embedding, noisy, s.cleaning)
+    everywhere = {name: each for name, each in targets.items() if name.endswith("all")}
+    size, height, width = decided(s.per_class) * classes, *shape[:2]
+    labels, found = balanced(size, classes), []
+    for number in range(-(-count // size)):
+        matching = GaussianMatching(
+            embedding, everywhere, clip_norm=mechanism.clip_norm, decay=s.decay
+        )
+        generator = keyed(s.seed, 0, number)
+        start = torch.randn(size, shape[2], height, width, generator=generator)
+        loss = _Taught(matching, teacher)
+        found.append(optimised(start, labels, loss, s.optimisation(0), generator=generator))
+    images = np.concatenate([to_pixels(each) for each in found])[:count]
+    return images, labels.repeat(len(found)).numpy()[:count]
+
+
+class _Taught:
+    """A distance, and a teacher's cross-entropy beside it."""
+
+    def __init__(self, matching: Matching, teacher: nn.Module) -> None:
+        self._matching, self._teacher = matching, teacher
+
+    def __call__(self, images: Tensor, labels: Tensor) -> Tensor:
+        """Their sum."""
+        return self._matching(images, labels) + F.cross_entropy(self._teacher(images), labels)
+
+
+def train_sharpness_aware(
+    network: nn.Module, images: Tensor, labels: Tensor, config: ClassifierTraining
+) -> None:
+    """`train_classifier` with gradients at the worst weights near by (Foret et al., 2021)."""
+    generator = torch.Generator().manual_seed(config.seed)
+    view, weights = CropFlip(padding=config.shift, flip=config.flip), trainable(network)
+    adam = torch.optim.AdamW(weights.values(), weight_decay=config.weight_decay, fused=True)
+    total = config.epochs * max(1, len(images) // config.batch_size)
+    network.train()
+    for step in range(total):
+        rows = torch.randint(len(images), (config.batch_size,), generator=generator)
+        inputs = view(to_float(images[rows]), 1, generator)
+        inputs = inputs + config.pixel_noise * torch.randn(inputs.shape, generator=generator)
+        adam.param_groups[0]["lr"] = config.learning_rate * cosine(warm_up=0.3)(step, total)
+        _backward(network, inputs, labels[rows], config.label_smoothing)
+        away = sam_direction(weights, _gradients(weights), _RADIUS)
+        _move(weights, away, 1)
+        _backward(network, inputs, labels[rows], config.label_smoothing)
+        _move(weights, away, -1)
+        adam.step()
+    network.eval()
+
+
+def _backward(network: nn.Module, inputs: Tensor, labels: Tensor, smoothing: float) -> None:
+    network.zero_grad()
+    loss = F.cross_entropy(network(inputs), labels, label_smoothing=smoothing)
+    torch.autograd.backward(loss)
+
+
+def _gradients(weights: dict[str, nn.Parameter]) -> dict[str, Tensor]:
+    return {name: each.grad for name, each in weights.items() if each.grad is not None}
+
+
+def _move(weights: dict[str, nn.Parameter], by: dict[str, Tensor], sign: int) -> None:
+    with torch.no_grad():
+        for name, each in by.items():
+            weights[name].add_(each, alpha=sign)
+
+
+def with_private_encoder(
+    private: ImageSet, system: DpMepf, share: float, terms: Terms
+) -> Synthetic:
+    """DP-MEPF on an encoder that a share of ε taught, or on an untrained one (001, F)."""
+    shape, classes = private.image_shape, private.num_classes
+    with terms.hedge(private) as hedge:
+        if share:
+            lessons = PrivatelyTrained(share=share, epochs=4)
+            encoder = private_encoder(hedge, lessons, image_shape=shape, num_classes=classes)
+        else:
+            encoder = PrivatelyTrained().outline(shape, None)
+        return dp_mepf(
+            hedge, encoder=encoder, image_shape=shape, num_classes=classes, settings=system
+        )

@@ -1,0 +1,264 @@
+"""SPS and SPS+: moments of projected activations, noised, and pixels optimised to match them.
+
+References:
+    High performance differentially private fine-tuning using dataset distillation (paper 002):
+    Algorithms 1 to 8.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from privet.errors import ConfigError
+from privet.hedge import Hedge
+from privet.models import FeatureMaps
+from privet.privacy import certify
+from privet.recipes.choices import Situation, decided
+from privet.recipes.releases import (
+    Images,
+    Labels,
+    Memory,
+    NoMemory,
+    OnStep,
+    Synthetic,
+    Tensors,
+    balanced,
+    if_public,
+    planned_sums,
+    released,
+    soft_labels,
+    told,
+)
+from privet.recipes.sps_settings import Sps, SpsPlus
+from privet.recipes.turns import even, in_turn
+from privet.release import (
+    Embedding,
+    GaussianTarget,
+    Lens,
+    MomentDiscriminant,
+    Moments,
+    Part,
+    Projection,
+    Seen,
+    class_shares,
+    everyone,
+    gaussian_targets,
+)
+from privet.release.placing import moved, placed
+from privet.synthesis import GaussianMatching, InTurn, optimised
+from privet.synthesis.generating import to_pixels
+from privet.synthesis.keys import keyed
+
+
+def sps(
+    hedge: Hedge,
+    *,
+    encoders: Sequence[nn.Module],
+    image_shape: tuple[int, int, int],
+    num_classes: int,
+    count: int,
+    settings: Sps | None = None,
+    proportional: bool = False,
+    memory: Memory | None = None,
+    on_step: OnStep | None = None,
+) -> Synthetic:
+    """Summarise, privatise, synthesise: stage after stage, all matched together in the last.
+
+    Args:
+        hedge: images and labels, with an ε reserved for all stages together.
+        encoders: trained on public images, with smooth activations; stages take them in turn.
+        image_shape: height, width and channels.
+        num_classes: declared.
+        count: how many images the next stage's centre is computed from.
+        settings: of the method.
+        proportional: make classes as large as released counts say; images are those of equally
+            large ones, so that more of these are made than are taken.
+        memory: what was done before.
+        on_step: told of the optimisation of each batch.
+    """
+    memory = memory or NoMemory()
+    s = (settings or Sps()).chosen(Situation.behind(hedge, num_classes, image_shape)).settings
+    stages = by_stage(s, encoders)
+    mechanisms = planned_sums(
+        hedge, [each.clip_norms[stage] for stage, (_, each) in enumerate(stages)]
+    )
+    batch_size = decided(s.per_class) * num_classes
+    run = _Run(s, num_classes, image_shape, batch_size, memory, on_step, hedge.device)
+    found_shares = []
+    for stage, ((encoder, own), mechanism) in enumerate(zip(stages, mechanisms, strict=True)):
+        centre = None if stage == 0 else run.images(stage - 1, math.ceil(count / batch_size))
+        embedding = run.embedding(encoder, own, stage, mechanism.clip_norm, centre)
+        noisy = released(hedge, embedding, mechanism, memory, f"release-{stage}")
+        targets = moved(gaussian_targets(embedding, noisy, s.cleaning), hedge.device)
+        run.stages.append((embedding, targets, mechanism.clip_norm))
+        found_shares.append(class_shares(embedding, noisy))
+
+    shares = torch.stack(found_shares).mean(0)
+    turns = shares if proportional else even(num_classes)
+
+    def batch(number: int) -> tuple[Images, Labels]:
+        found = in_turn(turns, number * batch_size, batch_size)
+        images = run.taken(len(mechanisms) - 1, found.ranks * num_classes + found.labels)
+        return to_pixels(images), found.labels.numpy()
+
+    judge = None
+    if num_classes > 1 and not s.pseudo_count:
+        judge = MomentDiscriminant.quadratic(*run.stages[-1][:2])
+    return Synthetic(
+        batch=batch,
+        batch_size=batch_size,
+        certificate=certify(hedge.reservation, public=if_public(hedge, "the encoders")),
+        shares=shares,
+        soft=None if judge is None else soft_labels(judge),
+    )
+
+
+sps_plus = partial(sps, settings=SpsPlus())
+"""SPS with pseudo-classes and stages; other settings may be given, as an `SpsPlus`."""
+
+
+def by_stage(s: Sps, encoders: Sequence[nn.Module]) -> list[tuple[nn.Module, Sps]]:
+    """The encoder of each stage, in turn, and the settings with its layers."""
+    stages = len(decided(s.clip_ratios))
+    if len(encoders) > stages:
+        raise ConfigError(
+            f"There are {len(encoders)} encoders and {stages} stages to take them in turn: name "
+            "fewer, or give more --method clip_ratios."
+        )
+    turns = [encoders[stage % len(encoders)] for stage in range(stages)]
+    return [(each, s.of(each)) for each in turns]
+
+
+class _Run:
+    """Stages that were released, and batches of images for them."""
+
+    def __init__(
+        self,
+        settings: Sps,
+        num_classes: int,
+        image_shape: tuple[int, int, int],
+        batch_size: int,
+        memory: Memory,
+        on_step: OnStep | None,
+        device: torch.device,
+    ) -> None:
+        self.settings, self.num_classes, self.image_shape = settings, num_classes, image_shape
+        self.batch_size, self.memory, self.on_step = batch_size, memory, on_step
+        self.device = device
+        self.stages: list[tuple[Embedding, dict[str, GaussianTarget], float]] = []
+
+    def embedding(
+        self,
+        encoder: nn.Module,
+        own: Sps,
+        stage: int,
+        clip_norm: float,
+        centre: tuple[Tensor, Tensor] | None,
+    ) -> Embedding:
+        """Of one stage, around the moments of the last stage's images."""
+        made = partial(
+            sps_embedding, encoder, own, self.image_shape, self.num_classes, stage, clip_norm
+        )
+        plain = placed(made(), self.device)
+        if centre is None:
+            return plain
+        images, labels = centre
+        with torch.no_grad():
+            found, _ = plain.moments(images.to(self.device), labels.to(self.device))
+        return placed(made(found), self.device)
+
+    def images(self, stage: int, batches: int) -> tuple[Tensor, Tensor]:
+        """A stage's whole set."""
+        images = torch.cat([self.batch(stage, number) for number in range(batches)])
+        labels = [balanced(self.batch_size, self.num_classes, each) for each in range(batches)]
+        return images, torch.cat(labels)
+
+    def taken(self, stage: int, places: Tensor) -> Tensor:
+        """A stage's images at some places of its set, in which classes take turns."""
+        numbers, rows = places // self.batch_size, places % self.batch_size
+        which, inside = numbers.unique(return_inverse=True)  # type: ignore[no-untyped-call]
+        batches = torch.stack([self.batch(stage, number) for number in which.tolist()])
+        return batches[inside, rows]
+
+    def batch(self, stage: int, number: int) -> Tensor:
+        """One batch, which depends on the releases, the seed and its number alone."""
+
+        def make() -> Tensors:
+            return {"images": self._optimised(stage, number).cpu()}
+
+        return self.memory.once(f"stage-{stage}-batch-{number:05d}", make)["images"]
+
+    def _optimised(self, stage: int, number: int) -> Tensor:
+        s = self.settings
+        generator = keyed(s.seed, stage, number)
+        height, width, channels = self.image_shape
+        config = s.optimisation(stage)
+        if stage:
+            start = self.batch(stage - 1, number)
+        else:
+            start = torch.randn(self.batch_size, channels, height, width, generator=generator)
+        losses = [
+            GaussianMatching(
+                embedding,
+                targets,
+                clip_norm=clip_norm,
+                weights={name: s.class_weight for name in targets if name.endswith("class")},
+                decay=s.decay,
+            )
+            for embedding, targets, clip_norm in self.stages[: stage + 1]
+        ]
+        start = start.to(self.device)
+        labels = balanced(self.batch_size, self.num_classes, number).to(self.device)
+        tell = told(self.on_step, config.iterations)
+        return optimised(start, labels, InTurn(losses), config, generator=generator, on_step=tell)
+
+
+def sps_embedding(
+    encoder: nn.Module,
+    s: Sps,
+    image_shape: tuple[int, int, int],
+    num_classes: int,
+    stage: int,
+    clip_norm: float,
+    centre: dict[str, Moments] | None = None,
+) -> Embedding:
+    """Positions of every layer, projected at random: global moments, and those by class."""
+    maps = FeatureMaps(encoder, list(s.layers))
+    height, width, channels = image_shape
+    widths = {
+        name: each.shape[1] for name, each in maps(torch.zeros(1, channels, height, width)).items()
+    }
+    generator = torch.Generator().manual_seed(s.seed + stage)
+    lenses, parts = {}, []
+    for kind, layers, size in (
+        ("all", s.layers, decided(s.global_size)),
+        ("class", s.layers[-decided(s.class_layers) :], decided(s.class_size)),
+    ):
+        scale = s.class_scale if kind == "class" else 1.0
+        groups = s.groups(num_classes) if kind == "class" else everyone(num_classes)
+        for layer in layers:
+            name = f"{layer}-{kind}".replace(".", "_")
+            projection = Projection.random(widths[layer], size, generator)
+            lenses[name] = Lens(layer=layer, grid=0, projection=projection)
+            parts.append(
+                Part(
+                    name=name,
+                    source=name,
+                    size=size,
+                    groups=groups,
+                    mean_weight=scale,
+                    second_weight=scale,
+                    centre=None if centre is None else centre[name],
+                )
+            )
+    return Embedding(
+        features=Seen(maps, lenses),
+        parts=tuple(parts),
+        num_classes=num_classes,
+        count_weight=s.count_share * clip_norm,
+    )

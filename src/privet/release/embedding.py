@@ -169,7 +169,7 @@ class Embedding:
         return self._with_spreads(found, per_class)
 
     def _with_spreads(self, found: Mapping[str, Moments], per_class: Tensor) -> dict[str, Moments]:
-        """Means take the second moments that are kept for them, as if classes were equally large."""
+        """Means take the second moments kept for them, as if classes were equally large."""
         joined = dict(found)
         for part in self.parts:
             if part.spread is not None:

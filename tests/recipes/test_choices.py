@@ -141,3 +141,10 @@ def test_a_hedge_knows_its_situation(tmp_path):
 def test_an_open_setting_is_no_number():
     with pytest.raises(ConfigError, match="A setting is left open"):
         decided(None)
+
+
+@pytest.mark.parametrize(("channels", "mirrored"), [(1, False), (3, True)])
+def test_grey_images_are_not_mirrored(channels, mirrored):
+    found = Sps().chosen(situation(shape=(28, 28, channels)))
+    assert found.settings.optimisation(0).view.flip is mirrored
+    assert any(each.startswith("flip = False") for each in found.reasons) is not mirrored

@@ -77,7 +77,8 @@ def chosen(
         }
         if missing:
             settings = replace(settings, **missing)  # type: ignore[type-var]
-            reasons.append(f"{_listed(missing)}: {choice.because}.")
+            words = _in_words(missing)
+            reasons.extend([f"{_listed(words)}: {choice.because}."] if words else [])
     return Chosen(settings, tuple(reasons))
 
 
@@ -88,13 +89,17 @@ def decided(value: Value | None) -> Value:
     return value
 
 
-def _listed(values: Mapping[str, Any]) -> str:
-    """`a = 1, b = 2 and c = 3`, in the words that override them."""
-    *most, last = [
+def _in_words(values: Mapping[str, Any]) -> list[str]:
+    """`a = 1`, in the words that override it; of nested settings, those that are not usual."""
+    return [
         f"{name} = {_shown(each)}"
         for key, value in values.items()
         for name, each in (_unusual(value) if is_dataclass(value) else [(key, value)])
     ]
+
+
+def _listed(words: Sequence[str]) -> str:
+    *most, last = words
     return f"{', '.join(most)} and {last}" if most else last
 
 

@@ -51,7 +51,7 @@ class Sps:
         later_iterations: of stages after it, which start from the last stage's images.
         learning_rate: of the first stage.
         later_rate: of stages after it.
-        view: of images while they are optimised.
+        view: of images while they are optimised; none mirrors those in colour.
         per_class: images of each class in a batch.
         decay: of the averages of synthetic moments.
         seed: of projections, pseudo-classes and starts.
@@ -72,7 +72,7 @@ class Sps:
     later_iterations: int | None = None
     learning_rate: float = 0.25
     later_rate: float = 0.1
-    view: CropCurriculum = field(default_factory=CropCurriculum)
+    view: CropCurriculum | None = None
     per_class: int | None = None
     decay: float = 0.8
     seed: int = 0
@@ -88,7 +88,7 @@ class Sps:
 
     def chosen(self, situation: Situation) -> Chosen[Sps]:
         """With choices where none were given."""
-        return chosen(self, situation, [_clip_ratio, _sizes, _steps])
+        return chosen(self, situation, [_clip_ratio, _sizes, _steps, _view])
 
     def of(self, encoder: nn.Module) -> Sps:
         """With the layers of an encoder, where none are named."""
@@ -126,7 +126,7 @@ class Sps:
         return PixelOptimisation(
             iterations=decided(iterations),
             learning_rate=self.learning_rate if stage == 0 else self.later_rate,
-            view=self.view,
+            view=decided(self.view),
         )
 
     def groups(self, num_classes: int) -> Tensor:
@@ -146,7 +146,7 @@ class SpsPlus(Sps):
 
     def chosen(self, situation: Situation) -> Chosen[Sps]:
         """With choices where none were given."""
-        return chosen(self, situation, [_pseudo_classes, _stages, _sizes, _steps])
+        return chosen(self, situation, [_pseudo_classes, _stages, _sizes, _steps, _view])
 
 
 def _per_layer(size: int) -> int:
@@ -223,3 +223,9 @@ def _steps(s: Sps, situation: Situation) -> Choice:
     if len(decided(s.clip_ratios)) > 1:
         values["later_iterations"] = (s.iterations or iterations) // 2 or 1
     return Choice(values, f"batches of {_BATCH} images of {side} pixels a side")
+
+
+def _view(s: Sps, situation: Situation) -> Choice:
+    """Photographs stay what they are in a mirror, as CIFAR's do; digits and letters do not."""
+    colour = situation.image_shape[2] == 3
+    return Choice({"view": CropCurriculum(flip=colour)}, "grey images may be of letters or digits")

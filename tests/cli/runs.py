@@ -12,8 +12,8 @@ SYSTEMS = {
     "dp-mepf": "dp-mepf:iterations=2,per_class=2,widths=4-4-4-4,batch_size=40,checks=2",
     "sps": "sps:iterations=2,global_size=4,class_size=4,per_class=2",
     "sps-plus": "sps-plus:iterations=2,later_iterations=2,global_size=4,class_size=4,per_class=2",
-    "sps-g": "sps-g:iterations=2,per_class=2,early=6,middle=6,deep=6,pixels=6,everywhere=4,"
-    "widths=4-4-4-4,batch_size=40,agreement=false",
+    "sps-g": "sps-g:iterations=2,per_class=2,early=6,middle=6,deep=6,pixels=6,shared=6,"
+    "everywhere=4,widths=4-4-4-4,batch_size=40,agreement=false",
 }
 QUICK_SYNTHESIS = (
     f"synthesize digits --method {SYSTEMS['dp-merf']} --epsilon 2 --delta 1e-5 --count 60"

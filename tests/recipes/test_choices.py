@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from privet.augment import CropCurriculum
 from privet.errors import ConfigError
 from privet.privacy import Budget, Relation
 from privet.recipes.choices import Situation, decided
@@ -80,7 +81,9 @@ def test_small_images_have_few_numbers_and_steps():
 
 
 def test_what_was_given_stays_and_is_not_explained():
-    given = SpsPlus(class_size=33, clip_ratios=(0.5,), iterations=7, per_class=1)
+    given = SpsPlus(
+        class_size=33, clip_ratios=(0.5,), iterations=7, per_class=1, view=CropCurriculum()
+    )
     found = given.chosen(situation())
     assert replace(found.settings, global_size=None, pseudo_count=None, per_pseudo=None) == given
     pseudo, sizes = found.reasons

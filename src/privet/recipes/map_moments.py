@@ -144,10 +144,12 @@ class SpsG:
             relative_noise: the noise multiplier over the number of images in a class.
             image_shape: height, width and channels.
         """
-        shared = min(480, round(256 * (6.2e-4 / relative_noise) ** (1 / 3)))
+        height, width, channels = image_shape
         size = round(58 * (6.2e-4 / relative_noise) ** 0.2)
-        size = max(8, min(size, 192, image_shape[0] * image_shape[1] // 8))
-        deep = size if image_shape[2] == 3 else 0
+        size = max(8, min(size, 192, height * width // 8))
+        shared = round(256 * (6.2e-4 / relative_noise) ** (1 / 3))
+        shared = max(8, min(shared, 480, height * width))
+        deep = size if channels == 3 else 0
         return replace(
             self,
             early=size if self.early is None else self.early,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from privet.augment import CropCurriculum
 from privet.errors import ConfigError
 from privet.recipes.choices import Chosen, Situation
 from privet.recipes.generators import usual_generator
@@ -77,6 +78,7 @@ def _sps(system: Sps, situation: Situation, epsilon: float) -> Chosen[System]:
         iterations=1000,
         later_iterations=500,
         per_class=max(1, round(200 / situation.num_classes)),
+        view=CropCurriculum(),
     )
     if plus:
         settings = _grouped(settings, situation.num_classes)

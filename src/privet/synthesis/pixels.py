@@ -59,7 +59,7 @@ def optimised(
         on_step: told the number of steps done, and the loss.
     """
     pixels = start.clone().requires_grad_()
-    adam = torch.optim.Adam([pixels], lr=config.learning_rate, betas=config.betas)
+    adam = torch.optim.Adam([pixels], lr=config.learning_rate, betas=config.betas, fused=True)
     for step in range(config.iterations):
         progress = step / config.iterations
         adam.param_groups[0]["lr"] = config.learning_rate * (1 + math.cos(math.pi * progress)) / 2

@@ -192,7 +192,7 @@ def discriminants(found: Made, system: SpsG) -> dict[str, MomentDiscriminant]:
     terms = found.terms
     [mechanism] = affordable_sums(terms.budget, terms.relation, [system.clip_norm])
     noisy = NoisySum(blocks, mechanism.noise_scale)
-    targets = gaussian_targets(embedding, noisy, system.cleaning)
+    targets = gaussian_targets(embedding, noisy, system.judging)
     return {
         "discriminant": MomentDiscriminant.quadratic(embedding, targets),
         "linear-discriminant": MomentDiscriminant.linear(embedding, targets),

@@ -63,7 +63,7 @@ class DictMemory:
     def learned(self, name, like, make):
         return self.once(name, make)
 
-    def unfinished(self, name):
+    def unfinished(self, name, *, paid=False):
         return self.drafts.get(name)
 
     def keep(self, name, state):

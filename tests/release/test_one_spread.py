@@ -148,3 +148,28 @@ def test_noise_that_shows_in_the_least_eigenvalue_becomes_jitter():
 def test_a_part_whose_spread_is_elsewhere_has_no_second_moments_or_centre(changed):
     with pytest.raises(ConfigError, match="spread"):
         part(**{"second_weight": 0.0, "spread": "b", **changed})
+
+
+def test_in_a_discriminant_it_counts_for_two_parts():
+    images, labels = rows()
+    both = Embedding(
+        features=lambda some: {"z": some},
+        parts=(*with_one_spread(part()), part(name="b")),
+        num_classes=CLASSES,
+        count_weight=0.1,
+    )
+    found, _ = both.moments(images, labels)
+    targets = {
+        name: Cleaning(least_jitter=0.1)(each, torch.zeros(len(each.covariance)))
+        for name, each in found.items()
+    }
+    every = MomentDiscriminant.quadratic(both, targets)
+    each = [MomentDiscriminant(both, {name: targets[name]}).scores(images) for name in targets]
+    torch.testing.assert_close(every.scores(images), each[0] + each[1])
+    alone = -(images[:, None] - targets["a"].mean) @ torch.linalg.cholesky(
+        torch.linalg.inv(targets["a"].covariance[0])
+    )
+    torch.testing.assert_close(
+        each[0].diff(dim=1), -alone.square().sum(2).diff(dim=1), atol=1e-6, rtol=1e-6
+    )
+    assert every.temperature == 3

@@ -208,3 +208,18 @@ def test_shares_are_those_of_released_counts():
 
     torch.testing.assert_close(shares([6.0, -1.0, 2.0]), torch.tensor([0.75, 0, 0.25]).double())
     torch.testing.assert_close(shares([-6.0, -1.0, -2.0]), torch.full((3,), 1 / 3).double())
+
+
+def test_shrinkage_that_follows_the_noise_goes_a_least_way():
+    generator = torch.Generator().manual_seed(0)
+    factors = torch.randn(3, 4, 4, generator=generator, dtype=torch.float64)
+    covariance = factors @ factors.mT
+    pooled = covariance.mean(0)
+    shrunk = Cleaning(shrinkage=None, least_shrinkage=0.5)._shrunk(
+        covariance, torch.full((3,), 1e-9).double()
+    )
+    torch.testing.assert_close(shrunk, (covariance + pooled) / 2)
+    swamped = Cleaning(shrinkage=None, least_shrinkage=0.5)._shrunk(
+        covariance, torch.full((3,), 1e3).double()
+    )
+    torch.testing.assert_close(swamped, pooled.expand(3, -1, -1))

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import NewType
 
 import torch
@@ -25,12 +26,14 @@ def clipped_sum(batches: Iterable[Units], summand: Summand, clip_norm: float) ->
     """Σ clip(vector), in double precision, however the units are batched.
 
     Guarantees:
-        One unit contributes at most `clip_norm` in Euclidean norm over all blocks. A unit whose
-        vector is not finite contributes zero, and does not disturb the others.
+        One unit contributes at most `clip_norm` in Euclidean norm over all blocks, under autocast
+        as well. A unit whose vector is not finite contributes zero, and does not disturb the
+        others.
     """
     total, shapes = Blocks(), _shapes(summand.zeros())
     for units in batches:
-        found = _batch_sum(units, summand, clip_norm)
+        with _full_precision(units.offsets.device):
+            found = _batch_sum(units, summand, clip_norm)
         if _shapes(found) != shapes:
             raise PrivacyError("A summand returned blocks of other shapes than its zeros.")
         if total:
@@ -46,6 +49,13 @@ def clip_weights(norms: Tensor, clip_norm: float) -> Tensor:
         raise PrivacyError(f"Norms must be in single or double precision, not {norms.dtype}.")
     bound = clip_norm * (1 - _ROUNDING[norms.dtype])
     return bound / norms.detach().double().clamp(min=bound)
+
+
+@contextmanager
+def _full_precision(device: torch.device) -> Iterator[None]:
+    """Whatever autocast the caller is in: a norm of half precision may lie below the true one."""
+    with torch.autocast("cpu", enabled=False), torch.autocast(device.type, enabled=False):
+        yield
 
 
 def _batch_sum(units: Units, summand: Summand, clip_norm: float) -> Blocks:

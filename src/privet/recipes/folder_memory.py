@@ -26,6 +26,7 @@ _PROBE_NUMBERS = 48  # of each source
 _TOLERANCE = 1e-2  # other machines round otherwise
 _LEARNED = "learned-"
 _UNFINISHED = "unfinished-"
+_PUT_BACK = "put back a copy, since steps that were paid for are in it, or start again with --force"
 
 
 class FolderMemory:
@@ -89,12 +90,12 @@ class FolderMemory:
         self._folder.discard(_unfinished(name))
         return made
 
-    def unfinished(self, name: str) -> Tensors | None:
+    def unfinished(self, name: str, *, paid: bool = False) -> Tensors | None:
         """What `keep` wrote last."""
         file = _unfinished(name)
         if not self._folder.has(file):
             return None
-        return self._read(file, "remove it, and it begins again")
+        return self._read(file, _PUT_BACK if paid else "remove it, and it begins again")
 
     def keep(self, name: str, state: Tensors) -> None:
         """In place of what was kept before."""

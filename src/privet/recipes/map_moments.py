@@ -133,6 +133,20 @@ class SpsG:
             view=CropCurriculum(smallest=1.0, flip=False, stretch=1.0),
         )
 
+    @property
+    def judging(self) -> Cleaning:
+        """Of moments that judge images: chosen on public letters and photos, like sizes.
+
+        What classes have in common tells them apart better than what noise, and a generator that
+        smooths, leave of each.
+        """
+        return replace(
+            self.cleaning,
+            jitter=5 * self.cleaning.jitter,
+            least_jitter=0.3 * self.cleaning.least_jitter,
+            least_shrinkage=0.5,
+        )
+
     def fitted(self, relative_noise: float, image_shape: ImageShape) -> SpsG:
         """With sizes where none were given: more numbers the less each of them is noised.
 
@@ -254,7 +268,10 @@ def sps_g(
 
     generator.load_state_dict(memory.once("generator", train))
 
-    judge = MomentDiscriminant.quadratic(embedding, targets) if num_classes > 1 else None
+    judge = None
+    if num_classes > 1:
+        judged = moved(gaussian_targets(embedding, noisy, s.judging), hedge.device)
+        judge = MomentDiscriminant.quadratic(embedding, judged)
     shares = class_shares(embedding, noisy)
     turns = shares if proportional else even(num_classes)
 

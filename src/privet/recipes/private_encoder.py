@@ -216,11 +216,13 @@ def _train(
     """In place, from where it had got to."""
     config, keys = lessons.training, Keys(lessons.seed)
     engine = prepare(network, config, material, keys)
-    kept = memory.unfinished(NAME)
+    kept = memory.unfinished(NAME, paid=True)
     names = list(trainable(network))
     progress = Progress.start(dict(trainable(network)))
     if kept is not None:
         progress = _restored(moved(kept, hedge.device), names)
+    if progress.step > hedge.reservation.spent(steps.event):
+        raise PrivacyError(f"unfinished-{NAME} belongs to another run: remove it.")
     if not progress.step and not hedge.reservation.remaining(steps.event):
         raise PrivacyError("The encoder was paid for already, and lost: start another run.")
     # Adam's steps are the same for any divisor.

@@ -55,8 +55,8 @@ class Memory(Protocol):
     def learned(self, name: str, like: Tensors, make: Callable[[], Tensors]) -> Tensors:
         """Likewise, of weights that private images were paid for; others of their shapes given."""
 
-    def unfinished(self, name: str) -> Tensors | None:
-        """How far something had got that is not made yet."""
+    def unfinished(self, name: str, *, paid: bool = False) -> Tensors | None:
+        """How far something had got that is not made yet; `paid` if that cannot be had again."""
 
     def keep(self, name: str, state: Tensors) -> None:
         """How far it has got; forgotten once it is made."""
@@ -77,7 +77,7 @@ class NoMemory:
         """Now."""
         return make()
 
-    def unfinished(self, name: str) -> Tensors | None:
+    def unfinished(self, name: str, *, paid: bool = False) -> Tensors | None:
         """Never."""
         return None
 

@@ -210,10 +210,15 @@ def _require_kept(
             "The run was killed after it paid for a release and before it wrote that down, so it "
             "cannot go on: start again with --force, which costs as much again."
         )
-    if kept > releases or (memory.learned_names and not steps):
+    if kept > releases:
         raise PrivacyError(
             f"{shown(folder / RELEASES)} holds {kept} releases and the run paid for {releases}: "
             "remove what belongs to another run."
+        )
+    if memory.learned_names and not steps:
+        raise PrivacyError(
+            f"{shown(folder / RELEASES)} holds an encoder and the run paid for no step of one: "
+            "remove it, it belongs to another run."
         )
 
 

@@ -13,6 +13,8 @@ from privet.errors import ConfigError
 from privet.release.embedding import Embedding
 from privet.release.targets import GaussianTarget
 
+_SHARED = 2.0  # what a part with one covariance for all classes counts: it has more components
+
 
 @dataclass(frozen=True, eq=False)
 class MomentDiscriminant:
@@ -51,7 +53,7 @@ class MomentDiscriminant:
     @property
     def temperature(self) -> float:
         """What makes up for parts that are taken as independent, and are not: their number."""
-        return float(len(self.targets))
+        return sum(_weight(each) for each in self.targets.values())
 
     def scores(self, images: Tensor) -> Tensor:
         """Log-likelihoods up to a constant: (N, classes)."""
@@ -60,7 +62,7 @@ class MomentDiscriminant:
             sources = {part.name: part.source for part in self.embedding.parts}
             return torch.stack(
                 [
-                    _log_likelihood(target, features[sources[name]])
+                    _weight(target) * _log_likelihood(target, features[sources[name]])
                     for name, target in self.targets.items()
                 ]
             ).sum(0)
@@ -68,6 +70,10 @@ class MomentDiscriminant:
     def probabilities(self, images: Tensor, temperature: float = 1.0) -> Tensor:
         """Soft labels; parts are not independent, so a temperature above 1 makes up for it."""
         return (self.scores(images) / temperature).softmax(1)
+
+
+def _weight(target: GaussianTarget) -> float:
+    return 1.0 if len(target.covariance) == len(target.mean) else _SHARED
 
 
 def _log_likelihood(target: GaussianTarget, z: Tensor) -> Tensor:

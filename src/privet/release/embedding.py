@@ -33,6 +33,7 @@ from privet.release.triangles import unpack
 
 Features = Mapping[str, Tensor]
 COUNTS = "counts"
+LABELS = "labels"
 _ONE = "one"
 _ROUNDING = 64 * torch.finfo(torch.float32).eps
 _TILE = 64  # images at a time: what a layer makes of them stays in a processor's cache
@@ -72,6 +73,27 @@ class Embedding:
         for part in self.parts:
             if len(part.groups) != self.num_classes:
                 raise ConfigError(f"Part {part.name!r} does not know {self.num_classes} classes.")
+        self._check_spreads()
+
+    def _check_spreads(self) -> None:
+        """A part's spread is second moments of the same features, of all images, for it alone."""
+        parts = {part.name: part for part in self.parts}
+        pairs = [(part, part.spread) for part in self.parts if part.spread is not None]
+        if len({name for _, name in pairs}) < len(pairs):
+            raise ConfigError("Two parts have the same spread: give each of them its own.")
+        for part, name in pairs:
+            spread = parts.get(name)
+            if (
+                spread is None
+                or (spread.source, spread.size) != (part.source, part.size)
+                or not (spread.groups.shape[1] == 1 and spread.groups.all())
+                or not spread.second_weight
+                or spread.spread is not None
+            ):
+                raise ConfigError(
+                    f"The spread of part {part.name!r} must be a part with second moments of the "
+                    f"same features, in one group of all classes; {name!r} is not."
+                )
 
     @property
     def counts(self) -> Part | None:
@@ -97,9 +119,17 @@ class Embedding:
     def norms(self, units: Units) -> Tensor:
         """Over all parts."""
         with torch.no_grad():
-            batch = self.batch(units["images"], units["labels"])
+            batch = self.batch(units["images"], self._labels(units))
             self._kept[units] = batch
-            return units.mean(batch.norms())
+            norms = batch.norms()
+            # In single precision, a sum over many rows of one user falls behind.
+            return units.mean(norms.double()).to(norms.dtype)
+
+    def _labels(self, units: Units) -> Tensor:
+        """Images without labels are of one class, if one is declared."""
+        if self.num_classes == 1 and LABELS not in units.columns:
+            return torch.zeros(units.num_rows, dtype=torch.int64, device=units.offsets.device)
+        return units[LABELS]
 
     def weighted_sum(self, units: Units, weights: Tensor) -> Blocks:
         """By classes first, then by groups."""

@@ -46,6 +46,10 @@ class Projection:
                 f"{size} principal components need more than as many public images and features, "
                 f"not {len(features)} and {features.shape[1]}."
             )
+        if not features.isfinite().all():
+            raise ConfigError("Features of public images are not finite: give another encoder.")
+        if bool((features == features[0]).all()):
+            raise ConfigError("Public images all look alike, so they have no components: give more.")
         mean = features.mean(0)
         centred = features - mean
         with torch.random.fork_rng(devices=[]):
@@ -58,7 +62,10 @@ class Projection:
         spread = values[:size] / len(features) ** 0.5
         spread = spread.clamp(min=float(_SMALLEST_SPREAD * spread[0]))
         # Laid out as it would be read from a file, so that products round alike.
-        return cls((stretch * vectors[:, :size].T / spread[:, None]).contiguous(), mean)
+        matrix = (stretch * vectors[:, :size].T / spread[:, None]).contiguous()
+        if not matrix.isfinite().all():
+            raise ConfigError("Public images hardly differ, so they have no components: give more.")
+        return cls(matrix, mean)
 
     @property
     def size(self) -> int:

@@ -6,6 +6,7 @@ class, or every pseudo-class that its class belongs to. A part's matrix `groups`
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -64,8 +65,11 @@ class Part:
     def __post_init__(self) -> None:
         if self.groups.dim() != 2 or not ((self.groups == 0) | (self.groups == 1)).all():
             raise ConfigError(f"The groups of part {self.name!r} must be a matrix of 0 and 1.")
-        if self.mean_weight < 0 or self.second_weight < 0 or not self.weights:
-            raise ConfigError(f"Part {self.name!r} needs weights from 0, one of them above it.")
+        both = (self.mean_weight, self.second_weight)
+        if not all(0 <= weight < math.inf for weight in both) or not self.weights:
+            raise ConfigError(
+                f"Part {self.name!r} needs finite weights from 0, one of them above it."
+            )
         if self.second_weight and self.centre is not None and self.centre.second is None:
             raise ConfigError(f"The centre of part {self.name!r} needs second moments too.")
         if self.spread is not None and (self.second_weight or self.centre is not None):

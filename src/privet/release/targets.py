@@ -56,16 +56,20 @@ class Cleaning:
         least_jitter: at least this much, in units of squared features.
         shrinkage: how far each group's covariance moves to the mean of all groups'; none follows
             the noise (James and Stein): as far as the groups' differences are noise.
+        least_shrinkage: at least so far then.
     """
 
     jitter: float = 2.0
     shared_jitter: float = 1.0
     least_jitter: float = 1e-4
     shrinkage: float | None = 0.0
+    least_shrinkage: float = 0.0
 
     def __post_init__(self) -> None:
         if min(self.jitter, self.shared_jitter) < 0 or not (
-            self.least_jitter > 0 and 0 <= (self.shrinkage or 0) <= 1
+            self.least_jitter > 0
+            and 0 <= (self.shrinkage or 0) <= 1
+            and 0 <= self.least_shrinkage <= 1
         ):
             raise ConfigError("Jitters must be positive and the shrinkage between 0 and 1.")
 
@@ -99,7 +103,8 @@ class Cleaning:
         gap = covariance - pooled
         of_gap = variance * (1 - 2 * shares) + (shares.square() * variance).sum()
         expected = packed_size(covariance.shape[-1]) * of_gap
-        kept = (1 - expected / packed_dot(gap, gap).clamp(min=_NO_NOISE)).clamp(min=0)
+        kept = 1 - expected / packed_dot(gap, gap).clamp(min=_NO_NOISE)
+        kept = kept.clamp(min=0, max=1 - self.least_shrinkage)
         return pooled + kept[:, None, None] * gap
 
 

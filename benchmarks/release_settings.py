@@ -36,7 +36,7 @@ CNN = ClassifierTraining()
 FINE_TUNING = ClassifierTraining(learning_rate=1e-3)
 # Eight and four epochs of 10,000 images; smaller sets are seen more often, larger ones for longer.
 CNN_STEPS, FINE_TUNING_STEPS = 624, 312
-LONGER = {"real": 2.0, "sps-g": 2.5, "sps-g-even": 2.5}
+LONGER = {"real": 2.0, "sps-g": 4.0, "sps-g-even": 4.0}
 
 _MEAN = GeneratorTraining(iterations=2000, per_class=10, learning_rate=1e-3)
 _CPU_SPS = {"global_size": 48, "class_size": 48, "iterations": 300, "later_iterations": 150}
@@ -50,7 +50,7 @@ SYSTEMS: dict[str, System] = {
     "sps-g-even": SpsG(),  # as if all classes were of one size
 }
 OTHERS = ("dp-mepf", "sps", "sps-plus", "dp-merf", "dp-mepf-1")
-IMAGES = {"sps": 1000, "sps-plus": 1000, "sps-g": 30_000, "sps-g-even": 30_000}
+IMAGES = {"sps": 1000, "sps-plus": 1000, "sps-g": 60_000, "sps-g-even": 60_000}
 MOST_IMAGES = 10_000
 REAL = {"real": None, "real-10000": 10_000}  # how many images
 # Vectors have length 1, so that gradients of a linear classifier are at most √2 long. The learning

@@ -11,6 +11,7 @@ from safetensors.torch import load_file
 
 from privet.data import load
 from privet.privacy import PLD, Certificate, Ledger, Relation
+from privet.privacy.certificate import ALWAYS_PUBLIC
 from privet.recipes.map_moments import SpsG
 from privet.release import Cleaning
 from tests.cli.runs import SYSTEMS, names, read
@@ -233,3 +234,11 @@ def test_the_encoder_of_one_run_serves_another(synthesize, tmp_path, monkeypatch
     shutil.copy(tmp_path / "a" / "steps" / "encoder.safetensors", odd)
     for typed in (f"'{odd}'", "saved:file=steps/encoder.safetensors"):
         assert synthesize(f"{words} --dry-run --encoder {typed}").code == 0
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_public_images_are_named_if_a_length_scale_came_from_them(synthesize, tmp_path, given):
+    words = f"{SYSTEMS['dp-merf']}{',length_scale=3' * given}"
+    assert synthesize(f"--public 0.1 --method {words}").code == 0
+    public = read(tmp_path / "run" / "certificate.json")["public"]
+    assert public == [*ALWAYS_PUBLIC, *["images for a length scale"] * (not given)]

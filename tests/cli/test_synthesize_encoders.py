@@ -8,6 +8,7 @@ from safetensors.torch import load_file, save_file
 
 from privet.models import ConvEncoder
 from privet.privacy import Ledger
+from privet.privacy.certificate import ALWAYS_PUBLIC
 from privet.recipes.synthesis_config import SynthesisAsked, SynthesisConfig
 from privet.recipes.synthesis_stage import staged
 from tests.cli.runs import SYSTEMS, names, read
@@ -56,7 +57,7 @@ def test_a_private_one_beside_a_public_one(synthesize, tmp_path, encoder):
     [record] = Ledger.open(out / "ledger.db").records()
     assert record.spent == (3, 1)
     public = read(out / "certificate.json")["public"]
-    assert "the weights of a saved encoder" in public
+    assert public == [*ALWAYS_PUBLIC, "images for components", "the weights of a saved encoder"]
     assert synthesize(f"{words} --resume --count 90").code == 0
 
 

@@ -13,6 +13,7 @@ from safetensors.torch import load_file
 
 from privet.hedge import Hedge
 from privet.privacy import PLD, Certificate, GaussianRelease, Ledger, PoissonSteps, Relation
+from privet.privacy.certificate import ALWAYS_PUBLIC
 from privet.recipes import private_encoder
 from privet.recipes.folder_memory import FolderMemory
 from tests.cli.runs import QUICK_SYNTHESIS, Killed, names, read
@@ -58,8 +59,8 @@ def test_both_costs_stand_in_one_plan(synthesize, tmp_path, system, releases):
     assert certificate.guarantee.epsilon <= 2
     assert len(names(out / "releases")) == 1 + releases
     assert LEARNED in names(out / "releases")
-    assert not any(each.startswith("the encoder") for each in certificate.public)
-    assert "noise in the place of public images, drawn from a seed" in certificate.public
+    noise = "noise in the place of public images, drawn from a seed"
+    assert certificate.public == (*ALWAYS_PUBLIC, *[noise] * (system == "sps-g"))
 
 
 def test_the_cost_of_each_is_foretold(synthesize):
@@ -93,8 +94,9 @@ def test_an_untrained_one_costs_nothing(synthesize, tmp_path, system):
     assert the_record(out).spent == (1,)
     assert LEARNED not in names(out / "releases")
     public = read(out / "certificate.json")["public"]
-    assert "an encoder's weights, drawn from a seed" in public
-    assert "noise in the place of public images, drawn from a seed" in public
+    noise = "noise in the place of public images, drawn from a seed"
+    weights = "an encoder's weights, drawn from a seed"
+    assert public == [*ALWAYS_PUBLIC, *[noise] * (system == "sps-g"), weights]
 
 
 def test_images_without_labels_teach_nothing(privet, tmp_path, one_thread):
@@ -207,6 +209,24 @@ class TestKilled:
         (out / "releases" / LEARNED).write_bytes(content)
         refused = synthesize(f"--resume {WORDS}")
         assert (refused.code, "belongs to another run" in refused.err) == (3, True)
+        assert "holds an encoder and the run paid for no step" in " ".join(refused.err.split())
+
+    def test_an_unfinished_encoder_of_another_run_is_refused(self, synthesize, tmp_path, killed_at):
+        name = "steps/unfinished-encoder.safetensors"
+        for out, calls in (("other", 4), ("run", 1)):
+            patch = killed_at(Hedge, "_Hedge__step", calls)
+            with pytest.raises(Killed):
+                synthesize(WORDS, out=out)
+            patch.undo()
+        out = tmp_path / "run"
+        (out / "steps").mkdir(exist_ok=True)
+        (out / name).write_bytes((tmp_path / "other" / name).read_bytes())
+        refused = synthesize(f"--resume {WORDS}")
+        assert (refused.code, "unfinished-encoder belongs to another run" in refused.err) == (
+            3,
+            True,
+        )
+        assert the_record(out).spent == (0, 0)
 
     def test_a_seeded_run_that_is_killed_everywhere_ends_bit_for_bit_the_same(self, tmp_path):
         words = f"{QUICK_SYNTHESIS} {WORDS} --count 50 --noise-seed 5"

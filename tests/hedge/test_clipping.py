@@ -12,6 +12,7 @@ from hypothesis.extra import numpy as npst
 from privet.hedge import GaussianSum, PerRow
 from privet.hedge.clipping import clip_weights, clipped_sum
 from privet.privacy import Relation
+from privet.release import Embedding, Part, each_class
 
 from .summands import ALL, CLASSES, FEATURES, flat, rows, units
 
@@ -136,6 +137,33 @@ def test_a_vector_that_overflows_only_in_the_sum_contributes_zero():
     data["x"][1] = math.nan
     total = clipped_sum([units(data)], Overflowing(), 1.0)["sum"]
     torch.testing.assert_close(total, torch.from_numpy(np.delete(data["x"], 1, 0).sum(0)))
+
+
+def moments():
+    """Second moments over positions, by a product in single precision."""
+    part = Part(name="p", source="z", size=3, groups=each_class(CLASSES), second_weight=1.0)
+    return Embedding(
+        features=lambda images: {"z": images.float()},
+        parts=(part,),
+        num_classes=CLASSES,
+        count_weight=0.1,
+    )
+
+
+def projected():
+    matrix = torch.eye(FEATURES) + 0.1
+    return PerRow(lambda batch: batch["x"].float() @ matrix, FEATURES)
+
+
+@pytest.mark.parametrize("summand", [moments, projected])
+def test_trap_autocast_does_not_shorten_norms(summand):
+    images = np.random.default_rng(0).random((ROWS, 9, 3))
+    batch, clip = units({**rows(ROWS), "images": images}), 0.01
+    expected = flat(clipped_sum([batch], summand(), clip))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = flat(clipped_sum([batch], summand(), clip))
+        assert (torch.eye(2) @ torch.eye(2)).dtype == torch.bfloat16  # the caller's own goes on
+    assert torch.equal(found, expected)
 
 
 def test_shapes_that_depend_on_data_are_refused():

@@ -106,7 +106,7 @@ def test_the_hedge_offers_three_operations_and_one_door(ledger):
     public = {name for name in dir(hedge) if not name.startswith("_")}
     assert public == {
         *("map", "release", "steps", "outside_guarantee"),
-        *("reservation", "size", "device"),
+        *("reservation", "size", "device", "columns"),
     }
     for protocol in ("__len__", "__getitem__", "__iter__"):
         assert not hasattr(hedge, protocol)

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from privet.errors import ConfigError
-from privet.hedge import Randomness
-from privet.learn.engine import Engine
+from privet.hedge import Randomness, clipped_sum
+from privet.learn.engine import Engine, gradient_sum
 from privet.learn.equation import Method, State
 from privet.learn.keys import Purpose
 from privet.learn.objective import Examples
@@ -16,8 +16,10 @@ from privet.learn.origins import PublicOrigin
 from privet.learn.perturbations import Ascent
 from privet.learn.scales import PublicMoments
 from privet.learn.updates import Mirror, Pace
+from tests.hedge.summands import units
 
 from .naive import (
+    CLASSES,
     CLIP,
     DIVISOR,
     ENGINES,
@@ -281,3 +283,44 @@ class TestSettings:
     def test_an_empty_public_batch_is_refused(self):
         with pytest.raises(ConfigError, match="public batch"):
             make_equation(METHODS["dope"], public_batch=0)
+
+
+class TestUndeclaredLabels:
+    """They are private: none may be named by an error, and each makes its unit count for zero."""
+
+    BAD = ((2, CLASSES), (4, -1), (5, -100))
+
+    def summand(self, name, engine):
+        equation = make_equation(METHODS[name], ENGINES[engine])
+        slots = equation.slots(start(equation))
+        objective = equation.objective(slots.weights, 0, slots.scale, slots.origin)
+        return gradient_sum(objective, equation.engine)
+
+    def rows(self):
+        rows = columns()
+        for row, label in self.BAD:
+            rows["labels"][row] = label
+        return rows
+
+    @pytest.mark.parametrize("engine", ENGINES)
+    @pytest.mark.parametrize("name", METHODS)
+    def test_their_units_count_for_zero(self, name, engine):
+        rows, bad = self.rows(), [row for row, _ in self.BAD]
+        norms = self.summand(name, engine).norms(units(rows))
+        assert norms.isnan().tolist() == [row in bad for row in range(6)]
+        total = flat(clipped_sum([units(rows)], self.summand(name, engine), CLIP))
+        assert total.isfinite().all()
+        if METHODS[name].views is not MIXED:  # whose draws depend on how many rows there are
+            kept = {key: np.delete(value, bad, 0) for key, value in rows.items()}
+            rest = clipped_sum([units(kept)], self.summand(name, engine), CLIP)
+            torch.testing.assert_close(total, flat(rest))
+
+    @pytest.mark.parametrize("engine", ENGINES)
+    def test_a_user_with_one_counts_for_zero(self, engine):
+        users = np.array([7, 7, 7, 8, 8, 8])
+        rows = columns()
+        rows["labels"][1] = CLASSES
+        total = flat(clipped_sum([units(rows, users)], self.summand("dp-sgd", engine), CLIP))
+        kept = {key: value[3:] for key, value in rows.items()}
+        rest = clipped_sum([units(kept, users[3:])], self.summand("dp-sgd", engine), CLIP)
+        torch.testing.assert_close(total, flat(rest))

@@ -126,6 +126,18 @@ class TestUnfinished:
         finish()
         assert memory.unfinished("thing") is None
 
+    @pytest.mark.parametrize(
+        ("paid", "remedy"), [(False, "remove it, and it begins again"), (True, "put back a copy")]
+    )
+    def test_what_is_damaged_is_removed_unless_it_was_paid_for(
+        self, memory, tmp_path, paid, remedy
+    ):
+        memory.keep("thing", STATE)
+        [file] = (tmp_path / "steps").iterdir()
+        file.write_bytes(file.read_bytes()[:20])
+        with pytest.raises(DataError, match=remedy):
+            memory.unfinished("thing", paid=paid)
+
     def test_what_was_learned_is_paid_for_and_no_release(self, memory, tmp_path):
         like = {"w": torch.zeros(4)}
         made = memory.learned("encoder", like, lambda: {"w": torch.ones(4)})

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from privet.errors import ConfigError
+from privet.privacy.certificate import ALWAYS_PUBLIC
 from privet.recipes import map_moments as recipe
 from privet.recipes.map_moments import SpsG, sps_g, sps_g_embedding
 from privet.release import released_moments
@@ -158,3 +159,15 @@ def test_unlabelled_images_are_one_class_that_nothing_filters(tmp_path):
     )
     assert synthetic.soft is None
     assert synthetic.take(15)[0].shape == (15, *SHAPE)
+
+
+def test_what_is_public_is_what_the_caller_says(tmp_path):
+    synthetic = sps_g(
+        hedge(tmp_path),
+        encoder=encoder(),
+        public=PUBLIC,
+        num_classes=CLASSES,
+        settings=SETTINGS,
+        treated_as_public=("letters",),
+    )
+    assert synthetic.certificate.public == (*ALWAYS_PUBLIC, "letters")

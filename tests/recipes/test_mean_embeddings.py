@@ -9,6 +9,7 @@ import torch
 from privet.hedge import GaussianSum, NoisySum
 from privet.hedge.clipping import clipped_sum
 from privet.privacy import Budget, Relation, gaussian
+from privet.privacy.certificate import ALWAYS_PUBLIC
 from privet.recipes.mean_embeddings import (
     DpMepf,
     DpMerf,
@@ -202,3 +203,15 @@ class TestLengthScale:
             given = replace(settings, length_scale=length_scale)
             again = self.kept(tmp_path / f"given {length_scale}", settings=given)
             torch.testing.assert_close(found, again)
+
+    @pytest.mark.parametrize("given", [None, 3.0])
+    def test_public_images_are_named_if_it_came_from_them(self, tmp_path, given):
+        synthetic = dp_merf(
+            hedge(tmp_path),
+            image_shape=SHAPE,
+            num_classes=CLASSES,
+            settings=DpMerf(size=10, length_scale=given, **SMALL),
+            public=torch.from_numpy(pictures(40, seed=2)["images"]),
+        )
+        named = ("images for a length scale",) if given is None else ()
+        assert synthetic.certificate.public == (*ALWAYS_PUBLIC, *named)

@@ -10,6 +10,7 @@ from privet.errors import ConfigError, PrivacyError
 from privet.hedge import Hedge, Randomness
 from privet.hedge.units import Rows
 from privet.privacy import Budget, GaussianRelease, PoissonSteps, Relation
+from privet.privacy.certificate import ALWAYS_PUBLIC
 from privet.public import fractal_noise
 from privet.recipes import private_encoder as recipe
 from privet.recipes.map_moments import SpsG, sps_g
@@ -138,7 +139,22 @@ class TestSpending:
         )
         assert synthetic.take(6)[0].shape == (6, *SHAPE)
         assert synthetic.certificate.plan == plan
-        assert not any(each.startswith("the encoder") for each in synthetic.certificate.public)
+        named = ("images for components",) if name == "sps-g" else ()
+        assert synthetic.certificate.public == (*ALWAYS_PUBLIC, *named)
+
+    def test_a_public_encoder_beside_it_is_named(self, tmp_path):
+        behind = hedge(tmp_path)
+        both = [taught(behind), LESSONS.outline(SHAPE, None)]
+        settings = SpsG(early=4, middle=4, deep=4, pixels=4, everywhere=3, **SMALL)
+        noise = fractal_noise(SHAPE, 60, torch.Generator().manual_seed(0))
+        synthetic = sps_g(
+            behind, encoder=both, public=noise, num_classes=CLASSES, settings=settings
+        )
+        assert synthetic.certificate.public == (
+            *ALWAYS_PUBLIC,
+            "encoders besides the one that private images taught",
+            "images for components",
+        )
 
     def test_other_releases_than_planned_are_refused(self, tmp_path):
         behind = hedge(tmp_path)
@@ -170,6 +186,29 @@ class TestSpending:
         with pytest.raises(PrivacyError, match="paid for already, and lost"):
             taught(behind)
         assert behind.reservation.record.spent == (STEPS, 0)
+
+
+class TestLabels:
+    @pytest.mark.parametrize("label", [CLASSES, 10**9, -1, -100])
+    def test_one_that_is_not_declared_counts_for_nothing(self, tmp_path, label):
+        without, bad = pictures(), pictures()
+        without["images"][5] = 0
+        bad["labels"][5] = label
+        found = []
+        for name, columns in (("without", without), ("bad", bad)):
+            reservation = hedge(tmp_path / name).reservation
+            behind = Hedge(columns, reservation, randomness=Randomness(3))
+            if name == "without":
+                columns["labels"][5] = CLASSES
+            found.append(weights(taught(behind)))
+        assert torch.equal(*found)  # whatever the image is
+        assert found[0].isfinite().all()
+
+    def test_images_without_any_are_refused_before_the_plan(self, tmp_path):
+        behind = hedge(tmp_path, columns={"images": pictures()["images"]})
+        with pytest.raises(ConfigError, match="have no labels, only images"):
+            taught(behind)
+        assert behind.reservation.record.plan is None
 
 
 class TestLearning:
@@ -278,6 +317,28 @@ class TestInterruptions:
         with pytest.raises(PrivacyError, match="paid for already, and lost"):
             taught(behind, memory=DictMemory())
         assert behind.reservation.record.spent == (STEPS, 0)
+
+    @pytest.mark.parametrize("spent", [0, 3])
+    def test_an_encoder_of_another_run_is_refused(self, tmp_path, monkeypatch, spent):
+        theirs, memory = DictMemory(), DictMemory()
+        taught(hedge(tmp_path / "theirs"), memory=theirs)
+        behind = hedge(tmp_path / "ours")
+        if spent:
+            self.interrupted(monkeypatch, behind, memory, after=spent)
+        memory.drafts = theirs.drafts
+        with pytest.raises(PrivacyError, match="unfinished-encoder belongs to another run: rem"):
+            taught(behind, memory=memory)
+        assert behind.reservation.record.spent == (spent, 0)
+
+    def test_a_damaged_one_was_paid_for(self, tmp_path):
+        asked = []
+
+        class Damaged(DictMemory):
+            def unfinished(self, name, *, paid=False):
+                asked.append(paid)
+
+        taught(hedge(tmp_path), memory=Damaged())
+        assert asked == [True]
 
     def test_ctrl_c_waits_for_the_step_and_keeps_it(self, tmp_path):
         import signal

@@ -6,7 +6,7 @@ from torch import nn
 
 from privet.errors import ConfigError
 from privet.hedge import Hedge, Randomness
-from privet.learn import Method, PublicOrigin
+from privet.learn import EngineName, Method, PublicOrigin
 from privet.models import MLP
 from privet.privacy import Ledger
 from privet.public import PublicRows
@@ -113,3 +113,33 @@ def test_uses_of_public_rows_are_listed(problem):
     assert treated_as_public(config, material) == (
         "public rows for gradients, joining private batches",
     )
+
+
+@pytest.mark.parametrize("engine", EngineName)
+@pytest.mark.parametrize("label", [2, -1, 10**6])
+def test_trap_an_undeclared_label_counts_for_nothing_and_is_not_named(problem, engine, label):
+    _, material, ledger = problem
+    points, labels = material.public.inputs, material.public.targets.clone()
+    found = []
+    for bad in (label, 77):
+        labels[5] = bad
+        points = points + 1000.0 * (torch.arange(40) == 5)[:, None]
+        torch.manual_seed(0)
+        model = MLP(4, (), 2)
+        columns = {"images": points, "labels": labels}
+        behind = Hedge(
+            columns, ledger.reserve(epsilon=1), declared_size=40, randomness=Randomness(3)
+        )
+        private_training(behind, model, replace(CONFIG, engine=engine), material)
+        behind.reservation.close()
+        found.append(torch.cat([each.detach().flatten() for each in model.parameters()]))
+    assert found[0].isfinite().all()
+    torch.testing.assert_close(*found)
+
+
+def test_rows_without_labels_are_refused_before_the_plan(problem):
+    _, material, ledger = problem
+    behind = Hedge({"images": material.public.inputs}, ledger.reserve(epsilon=1))
+    with pytest.raises(ConfigError, match="have no labels, only images"):
+        private_training(behind, MLP(4, (), 2), CONFIG, material)
+    assert behind.reservation.record.plan is None

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from privet.errors import PrivacyError
+from privet.errors import ConfigError, PrivacyError
 from privet.hedge import GaussianSum
 from privet.hedge.units import Rows
 from privet.models import ConvEncoder
@@ -19,6 +19,7 @@ from privet.recipes.releases import (
     Synthetic,
     affordable_sums,
     balanced,
+    plan_releases,
     planned,
     planned_sums,
     released,
@@ -99,6 +100,49 @@ def test_a_plan_is_fixed_once(tmp_path):
     assert planned_sums(behind, [1.0]) == planned_sums(behind, [1.0])
     with pytest.raises(PrivacyError, match="made for another plan"):
         planned_sums(behind, [1.0, 1.0])
+
+
+@pytest.mark.parametrize("ratios", [(0.1, 1.0, 0.3), (3.0, 7.0, 3.0, 0.7), (1.1, 1.3)], ids=str)
+def test_a_plan_is_recognised_however_its_noise_rounds(tmp_path, ratios):
+    for epsilon in np.linspace(0.5, 3.0, 8):
+        behind = hedge(tmp_path / f"{epsilon}", epsilon=float(epsilon))
+        plan = plan_releases(behind, ratios)
+        found = planned_sums(behind, [1.0] * len(ratios), ratios)
+        assert Plan.of(*(each.event for each in found)) == plan
+        assert [each.noise_multiplier / found[0].noise_multiplier for each in found] == (
+            pytest.approx([each / ratios[0] for each in ratios])
+        )
+        with pytest.raises(PrivacyError, match="made for another plan"):
+            planned_sums(behind, [1.0] * len(ratios), [*ratios[:-1], 1.001 * ratios[-1]])
+
+
+class TestLabels:
+    @pytest.mark.parametrize("name", [name for name in SYSTEMS if name != "sps-plus"])
+    def test_images_without_any_are_of_one_class(self, tmp_path, name):
+        synthetic = self.synthetic(tmp_path, name, num_classes=1)
+        assert synthetic.take(3)[0].shape == (3, *SHAPE)
+
+    def test_pseudo_classes_of_one_class_are_refused_before_the_plan(self, tmp_path):
+        with pytest.raises(ConfigError, match="A pseudo-class holds"):
+            self.synthetic(tmp_path, "sps-plus", num_classes=1)
+        assert self.behind.reservation.record.plan is None
+
+    @pytest.mark.parametrize("name", SYSTEMS)
+    def test_several_classes_without_any_are_refused_before_the_plan(self, tmp_path, name):
+        with pytest.raises(ConfigError, match="have no labels, only images: give them"):
+            self.synthetic(tmp_path, name, num_classes=CLASSES)
+        assert self.behind.reservation.record.plan is None
+
+    def synthetic(self, folder, name, num_classes):
+        self.behind = hedge(folder, columns={"images": pictures()["images"]})
+        prepared = Prepared(
+            image_shape=SHAPE,
+            num_classes=num_classes,
+            encoder=encoder(),
+            public=torch.from_numpy(pictures(80, seed=1)["images"]),
+            count=6,
+        )
+        return run(SYSTEMS[name][0], self.behind, prepared, NoMemory(), lambda *_: None)
 
 
 def test_stages_share_the_budget_as_gaussians_do():

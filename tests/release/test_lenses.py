@@ -92,6 +92,24 @@ class TestProjection:
         with pytest.raises(ConfigError, match="5 principal components need more than as many"):
             Projection.principal(torch.randn(shape), 5)
 
+    @pytest.mark.parametrize("value", [0.0, 0.1, 1.0])
+    def test_images_that_are_all_alike_are_refused(self, value):
+        with pytest.raises(ConfigError, match="all look alike"):
+            Projection.principal(torch.full((30, 20), value), 5)
+
+    def test_images_that_hardly_differ_are_refused(self):
+        features = torch.zeros(30, 20)
+        features[3, 2] = 1e-44
+        with pytest.raises(ConfigError, match="hardly differ"):
+            Projection.principal(features, 5)
+
+    @pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+    def test_features_that_are_not_finite_are_refused(self, bad):
+        features = spread_out()
+        features[3, 2] = bad
+        with pytest.raises(ConfigError, match="not finite"):
+            Projection.principal(features, 4)
+
 
 class TestLens:
     @pytest.mark.parametrize(

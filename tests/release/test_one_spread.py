@@ -15,6 +15,7 @@ from privet.release import (
     Moments,
     Part,
     each_class,
+    everyone,
     gaussian_targets,
     with_one_spread,
 )
@@ -173,3 +174,29 @@ def test_in_a_discriminant_it_counts_for_two_parts():
         each[0].diff(dim=1), -alone.square().sum(2).diff(dim=1), atol=1e-6, rtol=1e-6
     )
     assert every.temperature == 3
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        [],
+        [part(name="s", groups=each_class(CLASSES))],
+        [part(name="s", groups=torch.tensor([[1.0], [1.0], [1.0], [0.0]]))],
+        [part(name="s", groups=everyone(CLASSES), source="other")],
+        [part(name="s", groups=everyone(CLASSES), size=SIZE - 1)],
+        [part(name="s", groups=everyone(CLASSES), second_weight=0.0)],
+        [
+            part(name="s", groups=everyone(CLASSES)),
+            part(name="b", second_weight=0.0, spread="s"),
+        ],
+    ],
+    ids=["missing", "groups", "a class less", "source", "size", "no second moments", "twice"],
+)
+def test_a_spread_is_one_parts_second_moments_of_all_images(others):
+    with pytest.raises(ConfigError, match="spread"):
+        Embedding(
+            features=lambda images: {"z": images},
+            parts=(part(second_weight=0.0, spread="s"), *others),
+            num_classes=CLASSES,
+            count_weight=0.1,
+        )

@@ -1,5 +1,7 @@
 """Which features go where, and back."""
 
+import math
+
 import pytest
 import torch
 
@@ -90,7 +92,11 @@ def test_a_centre_carries_no_gradient():
     [
         ({"groups": torch.tensor([[0.5]])}, "matrix of 0 and 1"),
         ({"groups": torch.ones(3)}, "matrix of 0 and 1"),
-        ({"mean_weight": -1.0}, "needs weights from 0"),
+        ({"mean_weight": -1.0}, "needs finite weights from 0"),
+        ({"mean_weight": math.nan}, "needs finite weights from 0"),
+        ({"second_weight": math.nan}, "needs finite weights from 0"),
+        ({"mean_weight": math.inf}, "needs finite weights from 0"),
+        ({"second_weight": math.inf}, "needs finite weights from 0"),
         ({"mean_weight": 0.0, "second_weight": 0.0}, "one of them above it"),
     ],
 )

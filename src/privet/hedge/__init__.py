@@ -1,7 +1,7 @@
 """The boundary that private rows never cross: units, sampling, clipping, noise."""
 
 from privet.hedge.clipping import ClippedSum, clipped_sum
-from privet.hedge.hedge import Hedge, NoisySum, NotPrivate, Steps
+from privet.hedge.hedge import Hedge, NoisySum, NotPrivate, Steps, require_columns
 from privet.hedge.mechanism import GaussianSum, Mechanism, PoissonSum
 from privet.hedge.randomness import Randomness
 from privet.hedge.size import released_size, size_mechanism
@@ -36,5 +36,6 @@ __all__ = [
     "double_sum",
     "long_norms",
     "released_size",
+    "require_columns",
     "size_mechanism",
 ]

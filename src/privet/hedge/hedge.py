@@ -119,6 +119,11 @@ class Hedge:
         return self.__device
 
     @property
+    def columns(self) -> frozenset[str]:
+        """The names of the columns, which are public."""
+        return self.__rows.columns
+
+    @property
     def size(self) -> float:
         """The declared number of units, to two digits. The true number is never read."""
         if self.__declared_size is None:
@@ -276,6 +281,14 @@ class Steps:
         result, number = self._step(summand, self.number)
         self.number = number + 1
         return result
+
+
+def require_columns(hedge: Hedge, *names: str) -> None:
+    """Refuse, before a plan is fixed, what would look for a column in vain."""
+    for name in names:
+        if name not in hedge.columns:
+            given = ", ".join(sorted(hedge.columns))
+            raise ConfigError(f"The private rows have no {name}, only {given}: give them.")
 
 
 def _two_digits(size: float) -> float:

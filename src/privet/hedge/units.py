@@ -104,6 +104,11 @@ class Rows:
         """How many units there are: private under add-or-remove, and never shown."""
         return len(self._offsets) - 1
 
+    @property
+    def columns(self) -> frozenset[str]:
+        """Their names."""
+        return frozenset(self._columns)
+
     def batch(self, units: Index, device: torch.device) -> Units:
         """Some units' rows; a contiguous batch of ungrouped rows is a view."""
         rows: Index

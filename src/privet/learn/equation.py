@@ -30,7 +30,7 @@ from privet.learn.gradients import (
     trainable,
 )
 from privet.learn.keys import Keys, Purpose
-from privet.learn.objective import Examples, Loss, Objective, cross_entropy
+from privet.learn.objective import Examples, Loss, Objective, cross_entropy, of_declared
 from privet.learn.origins import NoOrigin, Origin
 from privet.learn.perturbations import Perturbation, Unperturbed
 from privet.learn.scales import Scale, Unscaled
@@ -204,7 +204,7 @@ class Equation:
 
         return Objective(
             model=self.model,
-            loss=self.loss,
+            loss=of_declared(self.loss, self.num_classes),
             views=views,
             num_views=self.method.views.num_views,
             weights=weights,

@@ -42,6 +42,30 @@ def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
     return F.cross_entropy(outputs, targets, reduction="none")
 
 
+def is_declared(labels: Tensor, num_classes: int) -> Tensor:
+    """Whether each label is one of the classes."""
+    return (labels >= 0) & (labels < num_classes)
+
+
+def of_declared(loss: Loss, num_classes: int) -> Loss:
+    """A loss whose gradient is not a number for class numbers that are not declared.
+
+    Guarantees:
+        A private label outside the declared classes makes its unit count for zero behind the hedge;
+        no error names it.
+    """
+
+    def of(outputs: Tensor, targets: Tensor) -> Tensor:
+        if targets.is_floating_point():  # probabilities: views wrote what is not declared as NaN
+            return loss(outputs, targets)
+        declared = is_declared(targets, num_classes)
+        losses = loss(outputs, torch.where(declared, targets, 0))
+        # A product, whose gradient is NaN; that of a mere choice between losses would be zero.
+        return losses * torch.where(declared, 1.0, torch.nan).to(losses.dtype)
+
+    return of
+
+
 @dataclass(frozen=True, kw_only=True)
 class Objective:
     """Everything that a unit's vector depends on besides the unit: all of it public or private.

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from privet.augment import CropFlip, beta, mix_pairs, to_float
 from privet.errors import ConfigError
-from privet.learn.objective import Examples
+from privet.learn.objective import Examples, is_declared
 from privet.public import PublicRows
 
 
@@ -134,7 +134,7 @@ class Mixed:
         if self.num_base > 1:
             pairs = _pick_pairs(base, self.num_self, generator)
         first, second = torch.unflatten(pairs, 1, (2, self.num_self)).unbind(1)
-        labels = F.one_hot(rows.targets, around.num_classes).to(inputs.dtype)
+        labels = _probabilities(rows.targets, around.num_classes).to(inputs.dtype)
         parts = [(base, labels[:, None].expand(-1, self.num_base, -1))]
         if self.num_self:
             weight = beta(self.alpha, (count, self.num_self), generator).to(inputs.device)
@@ -179,6 +179,13 @@ def _pick_pairs(base: Tensor, count: int, generator: torch.Generator) -> Tensor:
     step = torch.randint(1, num_base, (rows, count), generator=generator)
     picked = torch.cat([first, (first + step) % num_base], 1).to(base.device)
     return base[torch.arange(rows, device=base.device)[:, None], picked]
+
+
+def _probabilities(labels: Tensor, num_classes: int) -> Tensor:
+    """One-hot rows; NaN where a class is not declared, so that its unit counts for zero."""
+    declared = is_declared(labels, num_classes)
+    rows = F.one_hot(torch.where(declared, labels, 0), num_classes).float()
+    return torch.where(declared[:, None], rows, torch.nan)
 
 
 def _numbers(inputs: Tensor) -> Tensor:

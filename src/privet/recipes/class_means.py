@@ -18,7 +18,7 @@ from sklearn.decomposition import PCA
 
 from privet.data import ImageSet
 from privet.errors import ConfigError
-from privet.hedge import GaussianSum, Hedge, Units
+from privet.hedge import GaussianSum, Hedge, Units, require_columns
 from privet.privacy import (
     PLD,
     Budget,
@@ -76,6 +76,7 @@ def private_class_means(
         num_components: the dimension of a class mean.
         count_share: the weight of the count coordinate, as a share of the clip norm.
     """
+    require_columns(hedge, "images", "labels")
     space = public_discriminant(public, num_components)
     clip_norm = _median_norm(public, space)
     mechanism = GaussianSum(clip_norm=clip_norm, noise_multiplier=_noise(hedge))

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from privet.augment import CropCurriculum
 from privet.errors import ConfigError
 from privet.hedge import Hedge
-from privet.models import joined
+from privet.models import branches, joined
 from privet.privacy import certify
 from privet.recipes.choices import Choice, Chosen, Situation, chosen
 from privet.recipes.generators import generator_choice, generator_for
@@ -30,9 +30,10 @@ from privet.recipes.releases import (
     OnStep,
     Release,
     Synthetic,
-    if_public,
     planned,
+    public_encoders,
     released,
+    require_labels,
     soft_labels,
     told,
 )
@@ -220,6 +221,7 @@ def sps_g(
     num_classes: int,
     settings: SpsG | None = None,
     proportional: bool = False,
+    treated_as_public: Sequence[str] | None = None,
     memory: Memory | None = None,
     on_step: OnStep | None = None,
 ) -> Synthetic:
@@ -232,14 +234,18 @@ def sps_g(
         num_classes: declared; 1 for unlabelled images.
         settings: of the method.
         proportional: make classes as large as released counts say, and not equally large.
+        treated_as_public: for the certificate; none names encoders that nothing was paid for, and
+            images for components.
         memory: what was done before.
         on_step: told of the generator's training.
     """
+    require_labels(hedge, num_classes)
     s, memory = settings or SpsG(), memory or NoMemory()
     _, height, width, channels = public.shape
     shape = (height, width, channels)
     s = s.chosen(Situation.behind(hedge, num_classes, shape)).settings
-    embedding = sps_g_embedding(s, joined(encoder), public, num_classes, memory)
+    network = joined(encoder)
+    embedding = sps_g_embedding(s, network, public, num_classes, memory)
     embedding = placed(embedding, hedge.device)
     [mechanism] = planned(hedge, [Release(embedding, s.clip_norm)])
     noisy = released(hedge, embedding, mechanism, memory, "release")
@@ -286,12 +292,13 @@ def sps_g(
             images = refined(images, there, matching(0.0), s.refinement, seed=number)
         return images, labels.numpy()
 
+    if treated_as_public is None:
+        encoders = public_encoders(hedge, "the encoder", len(branches(network)))
+        treated_as_public = (*encoders, "images for components")
     return Synthetic(
         batch=batch,
         batch_size=s.batch_size,
-        certificate=certify(
-            hedge.reservation, public=(*if_public(hedge, "the encoder"), "images for components")
-        ),
+        certificate=certify(hedge.reservation, public=treated_as_public),
         shares=shares,
         soft=None if judge is None else soft_labels(judge),
     )

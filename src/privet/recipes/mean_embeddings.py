@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from privet.hedge import Hedge, NoisySum
-from privet.models import FeatureMaps, convolutions, joined
+from privet.models import FeatureMaps, branches, convolutions, joined
 from privet.privacy import certify
 from privet.recipes.choices import Choice, Chosen, Situation, chosen, decided
 from privet.recipes.generators import generator_choice, generator_for
@@ -31,9 +31,10 @@ from privet.recipes.releases import (
     Synthetic,
     Tensors,
     balanced,
-    if_public,
     planned,
+    public_encoders,
     released,
+    require_labels,
 )
 from privet.recipes.turns import even, in_turn
 from privet.release import (
@@ -49,6 +50,9 @@ from privet.release.perceptual import PerceptualFeatures, pooled
 from privet.release.placing import moved, placed
 from privet.synthesis import GeneratorTraining, MeanMatching, sampled, train_generator
 from privet.synthesis.states import under
+
+MEDIAN = "the median distance between public images"
+"""The reason for a length scale that rests on them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +136,7 @@ def _length_scale(s: DpMerf, situation: Situation) -> Choice:
     median = situation.median_distance
     if median is not None:
         scale = float(f"{median:.2g}")
-        return Choice({"length_scale": scale}, "the median distance between public images")
+        return Choice({"length_scale": scale}, MEDIAN)
     height, width, channels = situation.image_shape
     scale = float(f"{10 * math.sqrt(height * width * channels / 28**2):.2g}")
     because = f"no public images, and {height}×{width} pixels"
@@ -147,6 +151,7 @@ def dp_merf(
     settings: DpMerf | None = None,
     public: Tensor | None = None,
     proportional: bool = False,
+    treated_as_public: Sequence[str] | None = None,
     memory: Memory | None = None,
     on_step: OnStep | None = None,
 ) -> Synthetic:
@@ -160,17 +165,20 @@ def dp_merf(
         public: images (N, H, W, C), uint8, whose distances tell the length scale; none if there are
             none.
         proportional: make classes as large as released counts say, and not equally large.
+        treated_as_public: for the certificate; none says what public images were for.
         memory: what was done before.
         on_step: told of the generator's training.
     """
     s, situation = settings or DpMerf(), Situation.behind(hedge, num_classes, image_shape)
-    if public is not None and s.length_scale is None:
+    measured = public is not None and s.length_scale is None
+    if public is not None and measured:
         situation = replace(situation, median_distance=median_distance(public))
     s = s.chosen(situation).settings
     [release] = dp_merf_releases(s, image_shape, num_classes)
     run = _Run(hedge, s, image_shape, num_classes, memory or NoMemory(), on_step)
-    used = () if public is None else ("images for a length scale",)
-    return run.synthetic([release], used, proportional)
+    if treated_as_public is None:
+        treated_as_public = ("images for a length scale",) if measured else ()
+    return run.synthetic([release], treated_as_public, proportional)
 
 
 def dp_mepf(
@@ -181,6 +189,7 @@ def dp_mepf(
     num_classes: int,
     settings: DpMepf | None = None,
     proportional: bool = False,
+    treated_as_public: Sequence[str] | None = None,
     memory: Memory | None = None,
     on_step: OnStep | None = None,
 ) -> Synthetic:
@@ -194,13 +203,15 @@ def dp_mepf(
         num_classes: declared; 1 for unlabelled images.
         settings: of the method.
         proportional: make classes as large as released counts say, and not equally large.
+        treated_as_public: for the certificate; none names encoders that nothing was paid for.
         memory: what was done before.
         on_step: told of the generator's training.
     """
     s = (settings or DpMepf()).chosen(Situation.behind(hedge, num_classes, image_shape)).settings
-    releases = dp_mepf_releases(s, joined(encoder), image_shape, num_classes)
+    network = joined(encoder)
+    releases = dp_mepf_releases(s, network, image_shape, num_classes)
     run = _Run(hedge, s, image_shape, num_classes, memory or NoMemory(), on_step)
-    return run.synthetic(releases, ("the encoder",), proportional)
+    return run.synthetic(releases, treated_as_public, proportional, len(branches(network)))
 
 
 def dp_merf_releases(
@@ -246,9 +257,14 @@ class _Run:
         self.generator = generator_for(settings, num_classes, image_shape).to(hedge.device)
 
     def synthetic(
-        self, releases: list[Release], public: tuple[str, ...], proportional: bool
+        self,
+        releases: list[Release],
+        public: Sequence[str] | None,
+        proportional: bool,
+        num_encoders: int = 1,
     ) -> Synthetic:
         """Release, train, and be ready to sample."""
+        require_labels(self.hedge, self.num_classes)
         device = self.hedge.device
         releases = [replace(each, embedding=placed(each.embedding, device)) for each in releases]
         mechanisms = planned(self.hedge, releases)
@@ -265,10 +281,12 @@ class _Run:
         )
         shares = class_shares(embedding, first)
         turns = shares if proportional else even(self.num_classes)
+        if public is None:
+            public = public_encoders(self.hedge, "the encoder", num_encoders)
         return Synthetic(
             batch=lambda number: self._batch(number, turns),
             batch_size=self.settings.batch_size,
-            certificate=certify(self.hedge.reservation, public=if_public(self.hedge, *public)),
+            certificate=certify(self.hedge.reservation, public=public),
             shares=shares,
         )
 

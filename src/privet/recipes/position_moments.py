@@ -28,9 +28,10 @@ from privet.recipes.releases import (
     Synthetic,
     Tensors,
     balanced,
-    if_public,
     planned_sums,
+    public_encoders,
     released,
+    require_labels,
     soft_labels,
     told,
 )
@@ -64,6 +65,7 @@ def sps(
     count: int,
     settings: Sps | None = None,
     proportional: bool = False,
+    treated_as_public: Sequence[str] | None = None,
     memory: Memory | None = None,
     on_step: OnStep | None = None,
 ) -> Synthetic:
@@ -78,12 +80,15 @@ def sps(
         settings: of the method.
         proportional: make classes as large as released counts say; images are those of equally
             large ones, so that more of these are made than are taken.
+        treated_as_public: for the certificate; none names encoders that nothing was paid for.
         memory: what was done before.
         on_step: told of the optimisation of each batch.
     """
+    require_labels(hedge, num_classes)
     memory = memory or NoMemory()
     s = (settings or Sps()).chosen(Situation.behind(hedge, num_classes, image_shape)).settings
     stages = by_stage(s, encoders)
+    _ = s.groups(num_classes)  # which refuses what would else be found out after the plan
     mechanisms = planned_sums(
         hedge, [each.clip_norms[stage] for stage, (_, each) in enumerate(stages)]
     )
@@ -109,10 +114,12 @@ def sps(
     judge = None
     if num_classes > 1 and not s.pseudo_count:
         judge = MomentDiscriminant.quadratic(*run.stages[-1][:2])
+    if treated_as_public is None:
+        treated_as_public = public_encoders(hedge, "the encoders", len(encoders))
     return Synthetic(
         batch=batch,
         batch_size=batch_size,
-        certificate=certify(hedge.reservation, public=if_public(hedge, "the encoders")),
+        certificate=certify(hedge.reservation, public=treated_as_public),
         shares=shares,
         soft=None if judge is None else soft_labels(judge),
     )

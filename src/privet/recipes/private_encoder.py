@@ -47,6 +47,7 @@ from privet.recipes.releases import (
     OnStep,
     Tensors,
     plan_releases,
+    require_labels,
 )
 from privet.release.placing import moved
 
@@ -161,6 +162,7 @@ def private_encoder(
         on_step: told of steps.
     """
     check_classes(num_classes)
+    require_labels(hedge, num_classes)
     memory = memory or NoMemory()
     steps = _planned_steps(hedge, lessons, noise_ratios)
     network = _Classifier(lessons.outline(image_shape, None), image_shape, num_classes, lessons)

@@ -13,10 +13,25 @@ from torch import nn
 
 from privet.augment import to_float
 from privet.errors import ConfigError
-from privet.hedge import Hedge, PoissonSum, Units, released_size, size_mechanism
+from privet.hedge import (
+    Hedge,
+    PoissonSum,
+    Units,
+    released_size,
+    require_columns,
+    size_mechanism,
+)
 from privet.learn.checks import check_model
 from privet.learn.engine import Engine, EngineName, EnginePlan, plan_engine, with_physical_batch
-from privet.learn.equation import Equation, Method, OnGradient, random_rows, units_of
+from privet.learn.equation import (
+    INPUTS,
+    TARGETS,
+    Equation,
+    Method,
+    OnGradient,
+    random_rows,
+    units_of,
+)
 from privet.learn.gradients import Blocks, combined, copied, trainable
 from privet.learn.keys import Keys, Purpose
 from privet.learn.objective import Examples, Loss, cross_entropy
@@ -203,6 +218,7 @@ def launch(
     hedge: Hedge, model: nn.Module, config: TrainingConfig, material: Material, *, keys: Keys
 ) -> Launch:
     """Check, warm up, choose an engine; only then fix the plan and, if need be, release a count."""
+    require_columns(hedge, INPUTS, TARGETS)
     engine = prepare(model, config, material, keys)
     reservation = hedge.reservation
     budget = Budget(epsilon=reservation.record.epsilon, delta=reservation.ledger.budget.delta)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from privet.errors import PrivacyError
-from privet.hedge import GaussianSum, Hedge, NoisySum
+from privet.hedge import GaussianSum, Hedge, NoisySum, require_columns
 from privet.privacy import (
     PLD,
     Budget,
@@ -31,6 +31,7 @@ from privet.release import Embedding, MomentDiscriminant
 USUAL_SIZE = 10_000.0
 SECONDS_BETWEEN_CHECKPOINTS = 20.0
 _BATCH = 500  # images that a judge looks at together
+_ROUNDING = 1e-9  # of noise multipliers, which are found to fewer digits
 Tensors = dict[str, Tensor]
 Images = NDArray[np.uint8]
 Labels = NDArray[np.int64]
@@ -180,12 +181,28 @@ def planned_sums(
         plan_releases(hedge, ratios)
     plan = hedge.reservation.plan
     releases = tuple(each for each in plan.events if isinstance(each, GaussianRelease))
-    if releases:
-        multiplier = releases[0].noise_multiplier / ratios[0]
-        found = _sums(clip_norms, ratios, multiplier)
-        if Plan.of(*(each.event for each in found)).events == releases:
-            return found
+    multipliers = _planned_multipliers(releases, ratios)
+    if multipliers is not None:
+        return _sums(clip_norms, multipliers)
     raise PrivacyError("The reservation was made for another plan: start another run.")
+
+
+def _planned_multipliers(
+    releases: Sequence[GaussianRelease], ratios: Sequence[float]
+) -> list[float] | None:
+    """Those of the plan itself, in the order of ratios; none if these make another plan."""
+    found = []
+    for ratio in ratios if releases else ():
+        wanted = releases[0].noise_multiplier / ratios[0] * ratio  # which may round otherwise
+        found += [
+            each.noise_multiplier
+            for each in releases
+            if math.isclose(each.noise_multiplier, wanted, rel_tol=_ROUNDING)
+        ][:1]
+    events = [GaussianRelease(noise_multiplier=each) for each in found]
+    if len(found) < len(ratios) or Plan.of(*events).events != tuple(releases):
+        return None
+    return found
 
 
 def plan_releases(
@@ -217,9 +234,22 @@ def other_events(plan: Plan) -> tuple[Event, ...]:
     return tuple(each for each in plan.events if not isinstance(each, GaussianRelease))
 
 
-def if_public(hedge: Hedge, *names: str) -> tuple[str, ...]:
-    """What a certificate calls public of an encoder: nothing, if the plan paid for its training."""
-    return () if other_events(hedge.reservation.plan) else names
+def public_encoders(hedge: Hedge, name: str, count: int) -> tuple[str, ...]:
+    """What a certificate calls public of encoders, if nobody says: but for one that was paid for.
+
+    Args:
+        hedge: whose plan may have paid for the training of one.
+        name: of all of them.
+        count: how many there are.
+    """
+    if not other_events(hedge.reservation.plan):
+        return (name,)
+    return ("encoders besides the one that private images taught",) if count > 1 else ()
+
+
+def require_labels(hedge: Hedge, num_classes: int) -> None:
+    """Refuse images without labels where there are classes, before a plan is fixed."""
+    require_columns(hedge, "images", *["labels"] * (num_classes > 1))
 
 
 def affordable_sums(
@@ -231,15 +261,14 @@ def affordable_sums(
 ) -> list[GaussianSum]:
     """A mechanism for each clip norm, with the least noise for what `before` leaves of a budget."""
     ratios = tuple(noise_ratios or (1.0,) * len(clip_norms))
-    return _sums(clip_norms, ratios, release_noise(budget, relation, ratios, before))
+    multiplier = release_noise(budget, relation, ratios, before)
+    return _sums(clip_norms, [multiplier * ratio for ratio in ratios])
 
 
-def _sums(
-    clip_norms: Sequence[float], ratios: Sequence[float], multiplier: float
-) -> list[GaussianSum]:
+def _sums(clip_norms: Sequence[float], multipliers: Sequence[float]) -> list[GaussianSum]:
     return [
-        GaussianSum(clip_norm=clip_norm, noise_multiplier=multiplier * ratio)
-        for clip_norm, ratio in zip(clip_norms, ratios, strict=True)
+        GaussianSum(clip_norm=clip_norm, noise_multiplier=multiplier)
+        for clip_norm, multiplier in zip(clip_norms, multipliers, strict=True)
     ]
 
 

@@ -150,6 +150,7 @@ def run(
     common: dict[str, Any] = {
         "num_classes": prepared.num_classes,
         "proportional": prepared.proportional,
+        "treated_as_public": (),  # the command knows better
         "memory": memory,
         "on_step": on_step,
     }

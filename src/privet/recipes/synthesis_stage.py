@@ -16,6 +16,8 @@ from privet.hedge import GaussianSum
 from privet.privacy import Ledger, Plan
 from privet.public import PublicRows, fractal_noise
 from privet.recipes.encoders import lessons_of, needs_nothing_public
+from privet.recipes.map_moments import SpsG
+from privet.recipes.mean_embeddings import MEDIAN
 from privet.recipes.private_encoder import PrivatelyTrained, check_classes
 from privet.recipes.releases import Memory, Release, affordable_sums
 from privet.recipes.sets import Sets, read_sets, refuse_private
@@ -126,10 +128,13 @@ class SynthesisStage:
 
     @property
     def treated_as_public(self) -> tuple[str, ...]:
-        """For the certificate, beside what the system itself names."""
+        """For the certificate."""
         used: list[str] = []
-        if self.public is None and _images(self.config, None) is not None:
-            used.append("noise in the place of public images, drawn from a seed")
+        if isinstance(self.config.system, SpsG):
+            noise = "noise in the place of public images, drawn from a seed"
+            used.append(noise if self.public is None else "images for components")
+        if any(MEDIAN in reason for reason in self.choices):
+            used.append("images for a length scale")
         if needs_encoder(self.config.system):
             used.extend(self.config.encoder.treated_as_public)
         if self.sets.test is not None:

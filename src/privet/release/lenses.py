@@ -49,7 +49,9 @@ class Projection:
         if not features.isfinite().all():
             raise ConfigError("Features of public images are not finite: give another encoder.")
         if bool((features == features[0]).all()):
-            raise ConfigError("Public images all look alike, so they have no components: give more.")
+            raise ConfigError(
+                "Public images all look alike, so they have no components: give others."
+            )
         mean = features.mean(0)
         centred = features - mean
         with torch.random.fork_rng(devices=[]):
@@ -64,7 +66,9 @@ class Projection:
         # Laid out as it would be read from a file, so that products round alike.
         matrix = (stretch * vectors[:, :size].T / spread[:, None]).contiguous()
         if not matrix.isfinite().all():
-            raise ConfigError("Public images hardly differ, so they have no components: give more.")
+            raise ConfigError(
+                "Public images hardly differ, so they have no components: give others."
+            )
         return cls(matrix, mean)
 
     @property

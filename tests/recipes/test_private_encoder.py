@@ -215,7 +215,7 @@ class TestLearning:
     def test_it_learns(self, tmp_path):
         """Bright and dark images, at a budget that hardly noises."""
         lessons = PrivatelyTrained(
-            share=0.5, epochs=12, sampling_rate=0.5, width=4, learning_rate=0.02
+            share=0.5, epochs=30, sampling_rate=0.5, width=4, learning_rate=0.02
         )
         found = []
 
@@ -226,7 +226,7 @@ class TestLearning:
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(recipe, "_Classifier", Kept)
-            encoder = taught(hedge(tmp_path, epsilon=200.0), lessons)
+            encoder = taught(hedge(tmp_path, epsilon=200.0, randomness=Randomness(0)), lessons)
         columns = pictures()
         images = torch.from_numpy(columns["images"]).movedim(-1, 1) / 127.5 - 1
         right = found[0](images).argmax(1) == torch.from_numpy(columns["labels"])

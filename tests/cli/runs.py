@@ -1,7 +1,13 @@
 """Short runs, and how to look at what they left."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
 
 QUICK = (
     "train digits --method dp-sgd --epsilon 2 --delta 1e-5 --model linear --views plain "
@@ -34,3 +40,19 @@ def lines(path):
 
 def names(folder):
     return {path.name for path in folder.iterdir()}
+
+
+def killed_everywhere(words, folder):
+    """Two folders of one run: whole, and killed wherever it can be and resumed as often."""
+    result = subprocess.run(
+        [sys.executable, "-m", "tests.cli.kill_at_points", str(folder), *words.split()],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        cwd=ROOT,
+    )
+    report = json.loads(result.stderr.splitlines()[-1])
+    assert report["code"] == 0, result.stderr
+    assert set(report["statuses"].values()) == {-signal.SIGKILL}, report
+    return folder / "whole", folder / "killed"

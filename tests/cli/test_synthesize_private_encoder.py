@@ -1,11 +1,6 @@
 """`privet synthesize` where nothing is public: private images teach the encoder, at a cost."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,10 +11,9 @@ from privet.privacy import PLD, Certificate, GaussianRelease, Ledger, PoissonSte
 from privet.privacy.certificate import ALWAYS_PUBLIC
 from privet.recipes import private_encoder
 from privet.recipes.folder_memory import FolderMemory
-from tests.cli.runs import QUICK_SYNTHESIS, Killed, names, read
+from tests.cli.runs import QUICK_SYNTHESIS, Killed, killed_everywhere, names, read
 from tests.cli.runs import SYSTEMS as QUICK
 
-ROOT = Path(__file__).parents[2]
 LESSONS = "private:share=0.3,epochs=0.4,width=4,groups=2"
 STEPS = 4
 # Narrow maps have few components.
@@ -230,18 +224,7 @@ class TestKilled:
 
     def test_a_seeded_run_that_is_killed_everywhere_ends_bit_for_bit_the_same(self, tmp_path):
         words = f"{QUICK_SYNTHESIS} {WORDS} --count 50 --noise-seed 5"
-        result = subprocess.run(
-            [sys.executable, "-m", "tests.cli.kill_at_points", str(tmp_path), *words.split()],
-            capture_output=True,
-            text=True,
-            check=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-            cwd=ROOT,
-        )
-        report = json.loads(result.stderr.splitlines()[-1])
-        assert report["code"] == 0, result.stderr
-        assert set(report["statuses"].values()) == {-signal.SIGKILL}, report
-        whole, killed = tmp_path / "whole", tmp_path / "killed"
+        whole, killed = killed_everywhere(words, tmp_path)
         for place in ("releases", "steps", "synthetic"):
             assert names(whole / place) == names(killed / place)
             for path in (whole / place).iterdir():

@@ -1,10 +1,7 @@
 """A run that stops, however it stops, goes on where it was; a release is paid for once."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +14,7 @@ from privet.recipes import synthesis_images, synthesis_run
 from privet.recipes.folder_memory import FolderMemory
 from privet.release import Embedding
 from privet.synthesis import generating
-from tests.cli.runs import QUICK_SYNTHESIS, SYSTEMS, Killed, names, read
-
-ROOT = Path(__file__).parents[2]
+from tests.cli.runs import QUICK_SYNTHESIS, SYSTEMS, Killed, killed_everywhere, names, read
 
 
 def die(synthesize, words=""):
@@ -37,18 +32,7 @@ def test_a_seeded_run_that_is_killed_everywhere_ends_bit_for_bit_the_same(tmp_pa
         f"{QUICK_SYNTHESIS} --method {SYSTEMS['sps-g']} --encoder conv:epochs=2 --public 0.05 "
         "--count 50 --png --noise-seed 5"
     )
-    result = subprocess.run(
-        [sys.executable, "-m", "tests.cli.kill_at_points", str(tmp_path), *words.split()],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        cwd=ROOT,
-    )
-    report = json.loads(result.stderr.splitlines()[-1])
-    assert report["code"] == 0, result.stderr
-    assert set(report["statuses"].values()) == {-signal.SIGKILL}, report
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    whole, killed = killed_everywhere(words, tmp_path)
     files = {path.relative_to(whole) for path in whole.rglob("*") if path.is_file()}
     assert files == {path.relative_to(killed) for path in killed.rglob("*") if path.is_file()}
     own = {"config.json", "run.json", "ledger.db"}

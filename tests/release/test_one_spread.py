@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
@@ -11,6 +13,7 @@ from privet.hedge import NoisySum, Units, clipped_sum
 from privet.release import (
     Cleaning,
     Embedding,
+    GaussianTarget,
     MomentDiscriminant,
     Moments,
     Part,
@@ -45,6 +48,16 @@ def rows(sizes: tuple[int, ...] = (50, 50, 50, 50)) -> tuple[Tensor, Tensor]:
     labels = torch.repeat_interleave(torch.arange(CLASSES), torch.tensor(sizes))
     noise = torch.randn(len(labels), SIZE, generator=generator, dtype=torch.float64)
     return centres[labels] + noise, labels
+
+
+def beside_another(images: Tensor, labels: Tensor) -> tuple[Embedding, dict[str, GaussianTarget]]:
+    """A part with one spread and a part of the same size without, matched to these images."""
+    both = replace(embedding(), parts=(*with_one_spread(part()), part(name="b")))
+    found, _ = both.moments(images, labels)
+    cleaning = Cleaning(least_jitter=0.1)
+    return both, {
+        name: cleaning(each, torch.zeros(len(each.covariance))) for name, each in found.items()
+    }
 
 
 def within(images: Tensor, labels: Tensor) -> Tensor:
@@ -107,17 +120,7 @@ def test_distance_and_gradient_are_those_of_each_class_with_that_covariance():
 
 def test_matching_is_zero_for_the_private_images_beside_parts_of_the_same_size():
     images, labels = rows()
-    both = Embedding(
-        features=lambda some: {"z": some},
-        parts=(*with_one_spread(part()), part(name="b")),
-        num_classes=CLASSES,
-        count_weight=0.1,
-    )
-    found, _ = both.moments(images, labels)
-    targets = {
-        name: Cleaning(least_jitter=0.1)(each, torch.zeros(len(each.covariance)))
-        for name, each in found.items()
-    }
+    both, targets = beside_another(images, labels)
     matching = GaussianMatching(both, targets, clip_norm=None)
     assert float(matching(images, labels)) == pytest.approx(0, abs=1e-6)
     assert float(matching(images + 1, labels)) > 0.1
@@ -153,17 +156,7 @@ def test_a_part_whose_spread_is_elsewhere_has_no_second_moments_or_centre(change
 
 def test_in_a_discriminant_it_counts_for_two_parts():
     images, labels = rows()
-    both = Embedding(
-        features=lambda some: {"z": some},
-        parts=(*with_one_spread(part()), part(name="b")),
-        num_classes=CLASSES,
-        count_weight=0.1,
-    )
-    found, _ = both.moments(images, labels)
-    targets = {
-        name: Cleaning(least_jitter=0.1)(each, torch.zeros(len(each.covariance)))
-        for name, each in found.items()
-    }
+    both, targets = beside_another(images, labels)
     every = MomentDiscriminant.quadratic(both, targets)
     each = [MomentDiscriminant(both, {name: targets[name]}).scores(images) for name in targets]
     torch.testing.assert_close(every.scores(images), each[0] + each[1])

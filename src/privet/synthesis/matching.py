@@ -43,7 +43,7 @@ class GaussianMatching:
     ) -> None:
         self._embedding, self._clip_norm = embedding, clip_norm
         weights = dict.fromkeys(targets, 1.0) | dict(weights or {})
-        sizes = {name: _layout(target) for name, target in targets.items()}
+        sizes = {name: _layout(name, target) for name, target in targets.items()}
         self._stacks = [
             _Stack({name: targets[name] for name in targets if sizes[name] == size}, weights)
             for size in sorted(set(sizes.values()))
@@ -65,10 +65,10 @@ class GaussianMatching:
         self._averages.restore(state)
 
 
-def _layout(target: GaussianTarget) -> tuple[int, int]:
+def _layout(name: str, target: GaussianTarget) -> tuple[int, str]:
     """What stacks together: as large, and with a covariance for each mean; else alone."""
     groups, size = target.mean.shape
-    return size, 0 if len(target.covariance) == groups else id(target)
+    return size, "" if len(target.covariance) == groups else name
 
 
 class _Stack:

@@ -146,6 +146,33 @@ def test_every_summand_steps_through_the_hedge(generous, name):
     assert (steps.remaining, steps.number) == (0, 2)
 
 
+SIZES = {"large": torch.Size([300, 400]), "none": torch.Size([0]), "small": torch.Size([3])}
+
+
+class Silence:
+    """Large blocks to which nobody contributes: what leaves the hedge is noise alone."""
+
+    def zeros(self):
+        return {name: torch.zeros(size) for name, size in SIZES.items()}
+
+    def norms(self, units):
+        return torch.zeros(len(units))
+
+    def weighted_sum(self, units, weights):
+        return self.zeros()
+
+
+def test_every_coordinate_of_a_large_block_has_noise_of_its_own(ledger):
+    mechanism = GaussianSum(clip_norm=1.0, noise_multiplier=3.0)
+    hedge = Hedge(rows(5), ledger.reserve(plan=Plan.of(mechanism.event)))
+    noisy = hedge.release(Silence(), mechanism).blocks
+    assert {name: block.shape for name, block in noisy.items()} == SIZES
+    noise = flat(noisy)
+    assert len(noise.unique()) > 0.99 * len(noise)
+    for part in noise.tensor_split(7):
+        assert math.isclose(float(part.std()), 3.0, rel_tol=0.05)
+
+
 @pytest.mark.parametrize("users", [None, np.arange(50) % 7])
 def test_mapping_keeps_rows_with_their_units(tmp_path, users):
     unit = "example" if users is None else "user"

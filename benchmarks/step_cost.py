@@ -385,9 +385,9 @@ def measure(rounds: int, seed: int) -> dict[str, float]:
     np.random.default_rng(seed)
     found = {
         **many_views(rounds, units=12),
-        **against_others(2, units=8),
+        **against_others(2, units=6),
         **one_view(2 * rounds),
-        **perturbations(3, units=8),
+        **perturbations(4, units=8),
         **bookkeeping(rounds),
         **memory(),
     }

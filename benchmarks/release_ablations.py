@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import nn
 
@@ -34,7 +33,7 @@ from privet.share import ClassifierTraining, train_classifier
 from privet.synthesis import GeneratorTraining
 from release_classifiers import Examination, Train, with_steps
 from release_data import Lessons, prepared, sets, taught
-from release_making import NO_NOISE, Made, Terms, discriminants, made
+from release_making import NO_NOISE, Made, Terms, made
 from release_variants import (
     d3s,
     soft_labels,
@@ -48,7 +47,6 @@ PRIVATE, PUBLIC = "fashion_mnist", "photos+letters"
 SIZE, PIXEL_IMAGES, IMAGES = 20_000, 300, 5000
 CLASSIFIERS = ("logistic", "cnn")
 CNN, STEPS, SET_SIZE_STEPS = ClassifierTraining(batch_size=64), 400, 1250
-TEMPERATURE = 4.0  # of soft labels from released moments
 
 GENERATOR = GeneratorTraining(iterations=300)
 SPS_G = SpsG(training=GENERATOR)
@@ -235,12 +233,10 @@ def _sps(study: Study, *, soft: bool) -> Set:
 
 def _judged(study: Study) -> Set:
     """Labels from the same release as the images: private, unlike a teacher's."""
-    found = _made(study, SPS_G, FULL, 1.0)
-    images, _ = found.synthetic.take(IMAGES)
-    judge = discriminants(found, SPS_G)["discriminant"]
-    batches = torch.split(torch.from_numpy(images), 500)
-    soft = torch.cat([judge.probabilities(batch, TEMPERATURE) for batch in batches])
-    return images, soft.numpy()
+    synthetic = _made(study, SPS_G, FULL, 1.0).synthetic
+    images, _ = synthetic.take(IMAGES)
+    assert synthetic.soft is not None
+    return images, synthetic.soft(images)
 
 
 def _sizes_and_layers() -> Iterator[Ablation]:

@@ -20,6 +20,8 @@ from privet.measure import Accuracy, accuracy, predictions
 from privet.models import ConvEncoder
 from privet.share import ClassifierTraining, train_classifier
 
+NO_NETWORKS = ("logistic", "mlp")  # scikit-learn's
+NETWORKS = ("cnn", "encoder")
 _MOST = 10_000  # images for scikit-learn's classifiers, which gain little from more of them
 Train = Callable[[nn.Module, Tensor, Tensor, ClassifierTraining], None]
 
@@ -50,14 +52,12 @@ class Examination:
         """Of one classifier of each kind; scikit-learn's take no soft labels."""
         hard = labels.ndim == 1
         return {
-            kind: self.accuracy(kind, images, labels)
-            for kind in kinds
-            if hard or kind in ("cnn", "encoder")
+            kind: self.accuracy(kind, images, labels) for kind in kinds if hard or kind in NETWORKS
         }
 
     def accuracy(self, kind: str, images: NDArray[np.uint8], labels: NDArray[Any]) -> Accuracy:
         """`logistic`, `mlp`, `cnn` or `encoder`."""
-        if kind in ("logistic", "mlp"):
+        if kind in NO_NETWORKS:
             return self.measured(_sklearn(kind, images, labels, self.test, self.seed))
         network = self.network(kind, images.shape[3])
         config = self.cnn if kind == "cnn" else self.fine_tuning

@@ -25,7 +25,8 @@ def maps():
 
 
 def flat(maps, pixels):
-    return torch.cat([each.flatten(1) for each in maps(pixels).values()], 1).double()
+    rows = [each.movedim(1, -1).flatten(1) for each in maps(pixels).values()]
+    return torch.cat(rows, 1).double()
 
 
 def test_the_formulas(maps):

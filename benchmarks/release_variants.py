@@ -8,8 +8,9 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from privet.augment import CropFlip, to_float
+from privet.augment import CropFlip, to_float, to_pixels
 from privet.data import ImageSet
+from privet.keys import keyed
 from privet.learn.gradients import trainable
 from privet.models import ConvEncoder
 from privet.optim import cosine
@@ -23,8 +24,6 @@ from privet.recipes.sps_settings import Sps
 from privet.release import gaussian_targets
 from privet.share import ClassifierTraining, train_classifier
 from privet.synthesis import GaussianMatching, Matching, optimised
-from privet.synthesis.generating import to_pixels
-from privet.synthesis.keys import keyed
 from release_making import Terms
 
 _RADIUS = 0.05

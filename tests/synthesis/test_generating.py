@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load, save
 
-from privet.augment import CropCurriculum, to_float
+from privet.augment import CropCurriculum, to_float, to_pixels
 from privet.errors import ConfigError
 from privet.models import UpsamplingGenerator
 from privet.release import Cleaning
@@ -21,7 +21,6 @@ from privet.synthesis import (
     sampled,
     train_generator,
 )
-from privet.synthesis.generating import to_pixels
 from tests.synthesis.embeddings import CLASSES, SIDE, embedding, images, labels
 
 LATENT = 5

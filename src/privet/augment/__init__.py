@@ -3,6 +3,7 @@
 from privet.augment.crop_flip import CropFlip
 from privet.augment.curriculum import CropCurriculum
 from privet.augment.mixup import beta, mix_pairs
-from privet.augment.pixels import to_float
+from privet.augment.non_leaking import NonLeaking
+from privet.augment.pixels import to_float, to_pixels
 
-__all__ = ["CropCurriculum", "CropFlip", "beta", "mix_pairs", "to_float"]
+__all__ = ["CropCurriculum", "CropFlip", "NonLeaking", "beta", "mix_pairs", "to_float", "to_pixels"]

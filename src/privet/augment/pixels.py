@@ -1,8 +1,10 @@
-"""From stored bytes to what a network reads."""
+"""From stored bytes to what a network reads, and back."""
 
 from __future__ import annotations
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from privet.errors import ConfigError
@@ -20,3 +22,9 @@ def to_float(images: Tensor) -> Tensor:
     # Channels move while they are bytes: a quarter of the traffic.
     pixels = images.permute(0, 3, 1, 2).contiguous().to(torch.float32)
     return pixels.sub_(_MIDDLE).div_(_MIDDLE)
+
+
+def to_pixels(images: Tensor) -> NDArray[np.uint8]:
+    """From (N, C, H, W) in [-1, 1] to what a data set holds."""
+    pixels = ((images.clamp(-1, 1) + 1) * _MIDDLE).round().to(torch.uint8)
+    return np.ascontiguousarray(pixels.movedim(1, -1).cpu().numpy())

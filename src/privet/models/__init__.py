@@ -3,6 +3,7 @@
 from privet.models.code_generator import CodeGenerator
 from privet.models.conv_encoder import ConvEncoder
 from privet.models.conv_net import ConvNet
+from privet.models.denoising_unet import DenoisingUNet
 from privet.models.efficientnet import efficientnet_lite
 from privet.models.encoder import Encoder
 from privet.models.feature_maps import FeatureMaps, convolutions
@@ -21,6 +22,7 @@ __all__ = [
     "CodeGenerator",
     "ConvEncoder",
     "ConvNet",
+    "DenoisingUNet",
     "Encoder",
     "FeatureMaps",
     "ResNet9",

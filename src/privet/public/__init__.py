@@ -1,16 +1,25 @@
 """What is learned from public data alone."""
 
+from privet.public.ddpm import Ancestral, Ddpm
+from privet.public.diffusion import DiffusionTraining, train_diffusion
+from privet.public.edm import Edm, Heun
 from privet.public.fractal import fractal_noise
 from privet.public.head import final_linear, warm_up_body
 from privet.public.rows import PublicRows
 from privet.public.warm_up import EpochRecord, WarmUp, warm_up
 
 __all__ = [
+    "Ancestral",
+    "Ddpm",
+    "DiffusionTraining",
+    "Edm",
     "EpochRecord",
+    "Heun",
     "PublicRows",
     "WarmUp",
     "final_linear",
     "fractal_noise",
+    "train_diffusion",
     "warm_up",
     "warm_up_body",
 ]

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from privet.hedge import Hedge, NoisySum
 from privet.models import FeatureMaps, branches, convolutions, joined
+from privet.optim.states import under
 from privet.privacy import certify
 from privet.recipes.choices import Choice, Chosen, Situation, chosen, decided
 from privet.recipes.generators import generator_choice, generator_for
@@ -49,7 +50,6 @@ from privet.release.fourier import FourierFeatures, median_distance
 from privet.release.perceptual import PerceptualFeatures, pooled
 from privet.release.placing import moved, placed
 from privet.synthesis import GeneratorTraining, MeanMatching, sampled, train_generator
-from privet.synthesis.states import under
 
 MEDIAN = "the median distance between public images"
 """The reason for a length scale that rests on them."""

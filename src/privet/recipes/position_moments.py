@@ -14,8 +14,10 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from privet.augment import to_pixels
 from privet.errors import ConfigError
 from privet.hedge import Hedge
+from privet.keys import keyed
 from privet.models import FeatureMaps
 from privet.privacy import certify
 from privet.recipes.choices import Situation, decided
@@ -52,8 +54,6 @@ from privet.release import (
 )
 from privet.release.placing import moved, placed
 from privet.synthesis import GaussianMatching, InTurn, optimised
-from privet.synthesis.generating import to_pixels
-from privet.synthesis.keys import keyed
 
 
 def sps(

@@ -13,12 +13,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from privet.augment import to_float
+from privet.augment import to_float, to_pixels
 from privet.errors import ConfigError
-from privet.synthesis.keys import keyed
+from privet.keys import keyed
+from privet.optim.states import Checkpoint, Stateful, adam_state, restore_adam, under
 from privet.synthesis.matching import Matching
 from privet.synthesis.pixels import PixelOptimisation, optimised
-from privet.synthesis.states import Stateful, adam_state, restore_adam, under
 
 OnStep = Callable[[int, float], None]
 _BATCH = 500
@@ -66,16 +66,6 @@ class GeneratorTraining:
             return self.learning_rate
         fallen = (progress - self.steady) / (1 - self.steady)
         return self.learning_rate * (1 + math.cos(math.pi * fallen)) / 2
-
-
-class Checkpoint(Protocol):
-    """Where a training keeps how far it is."""
-
-    def kept(self) -> Mapping[str, Tensor] | None:
-        """What was kept last, if anything."""
-
-    def passed(self, state: Callable[[], Mapping[str, Tensor]]) -> None:
-        """A step is done; its state is asked for if it shall be kept."""
 
 
 def train_generator(
@@ -202,12 +192,6 @@ def refined(
     """A batch of images, optimised further from where they are; the same for the same seed."""
     start = to_float(torch.from_numpy(images).to(labels.device))
     return to_pixels(optimised(start, labels, matching, config, generator=keyed(seed)))
-
-
-def to_pixels(images: Tensor) -> NDArray[np.uint8]:
-    """From (N, C, H, W) in [-1, 1] to what a data set holds."""
-    pixels = ((images.clamp(-1, 1) + 1) * 127.5).round().to(torch.uint8)
-    return np.ascontiguousarray(pixels.movedim(1, -1).cpu().numpy())
 
 
 def _latents(count: int, size: int, seed: int, number: int) -> Tensor:

@@ -8,10 +8,10 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from privet.optim.states import adam_state, restore_adam, under
 from privet.release import Embedding, GaussianTarget, Moments
 from privet.synthesis.averages import RunningMoments
 from privet.synthesis.gaussians import gaussian_kl
-from privet.synthesis.states import adam_state, restore_adam, under
 
 
 class Matching(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -18,6 +18,16 @@ class Stateful(Protocol):
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Go on from there."""
+
+
+class Checkpoint(Protocol):
+    """Where a training keeps how far it is."""
+
+    def kept(self) -> Mapping[str, Tensor] | None:
+        """What was kept last, if anything."""
+
+    def passed(self, state: Callable[[], Mapping[str, Tensor]]) -> None:
+        """A step is done; its state is asked for if it shall be kept."""
 
 
 def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy import stats
 
-from privet.augment import beta, mix_pairs
+from privet.augment import beta, cut_pairs, mix_pairs
 from privet.errors import ConfigError
 
 
@@ -75,3 +75,17 @@ def test_class_numbers_are_not_probabilities():
     images, numbers = torch.ones(2, 1, 2, 2), torch.tensor([0, 1])
     with pytest.raises(ConfigError, match="probabilities"):
         mix_pairs(images, images, numbers, numbers, torch.tensor(0.5))
+
+
+def test_a_cut_mixture_takes_labels_by_area():
+    first, second = torch.zeros(300, 2, 9, 12), torch.ones(300, 2, 9, 12)
+    own, other = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]])
+    images, labels = cut_pairs(
+        first, second, own.repeat(300, 1), other.repeat(300, 1), torch.Generator().manual_seed(0)
+    )
+    area = images.mean((1, 2, 3))
+    torch.testing.assert_close(labels, torch.stack([1 - area, area], 1))
+    assert torch.equal(images[:, 0], images[:, 1])
+    for image in images[:, 0]:  # one rectangle
+        assert torch.equal(image, image.amax(1, keepdim=True) * image.amax(0, keepdim=True))
+    assert 0.2 < float(area.mean()) < 0.5

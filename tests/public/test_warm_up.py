@@ -10,8 +10,9 @@ from torch import nn
 
 from privet.augment import CropFlip, to_float
 from privet.errors import ConfigError
-from privet.optim import constant, cosine
+from privet.optim import Sharpness, constant, cosine
 from privet.public import EpochRecord, PublicRows, WarmUp, warm_up
+from privet.public.adversary import Adversary
 from tests.public.digits import QUICK, digits, network, same, seed, state
 
 
@@ -26,8 +27,17 @@ def accuracy(model, public):
         {},
         {"optimizer": "adam", "learning_rate": 0.005},
         {"mixup_alpha": 0.4, "label_smoothing": 0.1, "epochs": 20},
+        {"cutmix": True, "epochs": 20},
+        {"sharpness": Sharpness()},
+        {
+            "sharpness": Sharpness(kind="asam", radius=0.5),
+            "optimizer": "adam",
+            "learning_rate": 0.005,
+        },
+        {"sharpness": Sharpness(kind="gsam")},
+        {"adversary": Adversary(steps=2)},
     ],
-    ids=["sgd", "adam", "mixed"],
+    ids=["sgd", "adam", "mixed", "cut", "sam", "asam", "gsam", "adversarial"],
 )
 def test_it_learns_what_it_has_not_seen(changes):
     public, model = digits(), network()

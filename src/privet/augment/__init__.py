@@ -2,8 +2,17 @@
 
 from privet.augment.crop_flip import CropFlip
 from privet.augment.curriculum import CropCurriculum
-from privet.augment.mixup import beta, mix_pairs
+from privet.augment.mixup import beta, cut_pairs, mix_pairs
 from privet.augment.non_leaking import NonLeaking
 from privet.augment.pixels import to_float, to_pixels
 
-__all__ = ["CropCurriculum", "CropFlip", "NonLeaking", "beta", "mix_pairs", "to_float", "to_pixels"]
+__all__ = [
+    "CropCurriculum",
+    "CropFlip",
+    "NonLeaking",
+    "beta",
+    "cut_pairs",
+    "mix_pairs",
+    "to_float",
+    "to_pixels",
+]

@@ -31,6 +31,38 @@ def mix_pairs(
     return _mix(first, second, weight), _mix(labels_first, labels_second, weight)
 
 
+def cut_pairs(
+    first: Tensor,
+    second: Tensor,
+    labels_first: Tensor,
+    labels_second: Tensor,
+    generator: torch.Generator,
+) -> tuple[Tensor, Tensor]:
+    """The first images with a rectangle of the second, and labels by area (CutMix, 2019).
+
+    Args:
+        first: images (N, C, H, W).
+        second: as many, of the same shape.
+        labels_first: probabilities, one vector per image.
+        labels_second: likewise.
+        generator: of one rectangle for each image, its area uniform, its centre anywhere.
+    """
+    height, width = first.shape[2:]
+    area = torch.rand(len(first), generator=generator).sqrt()[:, None]  # a share of each side
+    down = _inside(height, area, generator)
+    across = _inside(width, area, generator)
+    cut = (down[:, :, None] & across[:, None, :]).to(first.device)
+    weight = 1 - cut.float().mean((1, 2))
+    images = torch.where(cut[:, None], second, first)
+    return images, _mix(labels_first, labels_second, weight)
+
+
+def _inside(side: int, share: Tensor, generator: torch.Generator) -> Tensor:
+    """Which places along a side lie within a stretch of that share around any of them."""
+    centre = torch.randint(side, (len(share), 1), generator=generator)
+    return (torch.arange(side) - centre).abs() < share * side / 2
+
+
 def beta(
     alpha: float,
     shape: tuple[int, ...],

@@ -3,10 +3,12 @@
 from privet.optim.directions import asam_direction, random_direction, sam_direction
 from privet.optim.ema import ExponentialAverage, update_average
 from privet.optim.schedule import Schedule, constant, cosine
+from privet.optim.sharpness import Sharpness
 
 __all__ = [
     "ExponentialAverage",
     "Schedule",
+    "Sharpness",
     "asam_direction",
     "constant",
     "cosine",

@@ -6,16 +6,25 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from privet.augment import CropFlip, beta, mix_pairs, to_float
+from privet.augment import CropFlip, beta, cut_pairs, mix_pairs, to_float
 from privet.errors import ConfigError
-from privet.optim import Schedule, cosine
+from privet.optim import Schedule, Sharpness, cosine
+from privet.optim.sharpness import gradient_of
+from privet.public.adversary import Adversary
 from privet.public.rows import PublicRows
+
+
+class Augmentation(Protocol):
+    """Views of images, such as `CropFlip`."""
+
+    def __call__(self, images: Tensor, num_views: int, generator: torch.Generator) -> Tensor:
+        """(N, C, H, W) to (N · num_views, C, H, W)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +42,9 @@ class WarmUp:
         augment: the one view of each image in each epoch; None for features.
         mixup_alpha: mix pairs of public rows with weights from Beta(alpha, alpha); 0 for none.
         label_smoothing: the share of every label that is spread over all classes.
+        cutmix: put a part of another image into each, and mix labels alike (Yun et al., 2019).
+        sharpness: look for flat minima; none steps along the plain gradient.
+        adversary: train on the worst views near by in the place of the views; none does not.
     """
 
     epochs: int = 100
@@ -42,9 +54,12 @@ class WarmUp:
     weight_decay: float = 5e-4
     optimizer: Literal["sgd", "adam"] = "sgd"
     schedule: Schedule = field(default_factory=cosine)
-    augment: CropFlip | None = field(default_factory=CropFlip)
+    augment: Augmentation | None = field(default_factory=CropFlip)
     mixup_alpha: float = 0.0
     label_smoothing: float = 0.0
+    cutmix: bool = False
+    sharpness: Sharpness | None = None
+    adversary: Adversary | None = None
 
     def __post_init__(self) -> None:
         if self.epochs < 1 or self.batch_size < 1:
@@ -135,7 +150,10 @@ class _Run:
     ) -> None:
         self.network, self.public, self.config = network, public, config
         self.preprocess, self.generator = preprocess, generator
-        self.optimizer = _optimizer(network, config)
+        self.parameters = {
+            name: each for name, each in network.named_parameters() if each.requires_grad
+        }
+        self.optimizer = _optimizer(list(self.parameters.values()), config)
         self.device = next(network.parameters()).device
         self.num_classes = self._num_classes()
 
@@ -166,28 +184,48 @@ class _Run:
         if config.augment is not None:
             inputs = config.augment(inputs, 1, self.generator)
         labels = F.one_hot(batch.targets, self.num_classes).to(inputs.dtype)
-        if config.mixup_alpha == 0:
-            return inputs, labels
-        weight = beta(config.mixup_alpha, (len(rows),), self.generator)
         # The rows of a batch are in random order, so a neighbour is a random partner.
-        return mix_pairs(inputs, inputs.roll(1, 0), labels, labels.roll(1, 0), weight)
+        if config.cutmix:
+            other = inputs.roll(1, 0), labels.roll(1, 0)
+            inputs, labels = cut_pairs(inputs, other[0], labels, other[1], self.generator)
+        if config.mixup_alpha:
+            weight = beta(config.mixup_alpha, (len(rows),), self.generator)
+            other = inputs.roll(1, 0), labels.roll(1, 0)
+            inputs, labels = mix_pairs(inputs, other[0], labels, other[1], weight)
+        return inputs, labels
 
     def _step(self, inputs: Tensor, labels: Tensor, rate: float) -> tuple[float, Tensor]:
         """One update; the loss and the logits before it."""
         for group in self.optimizer.param_groups:
             group["lr"] = rate
+        if self.config.adversary is not None:
+            inputs = self.config.adversary(
+                inputs, lambda x: self._loss(self.network(x), labels), self.generator
+            )
         logits: Tensor = self.network(inputs)
-        loss = F.cross_entropy(logits, labels, label_smoothing=self.config.label_smoothing)
+        loss = self._loss(logits, labels)
         value = float(loss.detach())
         if not math.isfinite(value):
             raise ConfigError(
                 f"the warm-up loss is {value}; lower the learning rate from "
                 f"{self.config.learning_rate:g}."
             )
-        self.optimizer.zero_grad()
-        torch.autograd.backward(loss)
-        self.optimizer.step()
+        self._go(gradient_of(loss, self.parameters), inputs, labels)
         return value, logits.detach()
+
+    def _go(self, gradient: dict[str, Tensor], inputs: Tensor, labels: Tensor) -> None:
+        if self.config.sharpness is not None:
+            gradient = self.config.sharpness.gradient(
+                self.network,
+                gradient,
+                lambda: gradient_of(self._loss(self.network(inputs), labels), self.parameters),
+            )
+        for name, parameter in self.parameters.items():
+            parameter.grad = gradient[name]
+        self.optimizer.step()
+
+    def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        return F.cross_entropy(logits, labels, label_smoothing=self.config.label_smoothing)
 
     def _num_classes(self) -> int:
         """The number of logits, which must cover the labels."""
@@ -205,8 +243,7 @@ class _Run:
         return int(logits.shape[1])
 
 
-def _optimizer(network: nn.Module, config: WarmUp) -> torch.optim.Optimizer:
-    parameters = [p for p in network.parameters() if p.requires_grad]
+def _optimizer(parameters: list[nn.Parameter], config: WarmUp) -> torch.optim.Optimizer:
     if not parameters:
         raise ConfigError("no parameter of the model requires a gradient; unfreeze some.")
     rate, decay = config.learning_rate, config.weight_decay

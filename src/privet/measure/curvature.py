@@ -1,0 +1,122 @@
+"""How sharp a loss is around weights: the largest eigenvalues of its Hessian, and its trace.
+
+References:
+    Paper 000, Table 4. Eigenvalues by Lanczos (ARPACK, in scipy), the trace by Hutchinson, 1990;
+    both from products of the Hessian with vectors, which cost two gradients each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator, eigsh
+from torch import Tensor, nn
+
+from privet.errors import ConfigError
+
+Batches = Callable[[], Iterable[tuple[Tensor, Tensor]]]
+"""The same inputs and targets, every time it is called."""
+
+BatchLoss = Callable[[Tensor, Tensor], Tensor]
+"""From logits and targets to the mean loss of a batch."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curvature:
+    """At one place.
+
+    Args:
+        eigenvalues: the largest, in falling order.
+        trace: an estimate.
+        trace_error: its standard error.
+    """
+
+    eigenvalues: tuple[float, ...]
+    trace: float
+    trace_error: float
+
+    @property
+    def largest(self) -> float:
+        """λ_max."""
+        return self.eigenvalues[0]
+
+    @property
+    def ratio(self) -> float:
+        """λ_max over the fifth, or over the last that is known."""
+        return self.eigenvalues[0] / self.eigenvalues[min(4, len(self.eigenvalues) - 1)]
+
+
+def curvature(
+    model: nn.Module,
+    loss: BatchLoss,
+    batches: Batches,
+    *,
+    count: int = 5,
+    probes: int = 20,
+    seed: int = 0,
+) -> Curvature:
+    """Of the mean loss over all rows, at the model's weights.
+
+    Args:
+        model: in evaluation mode.
+        loss: the mean over a batch.
+        batches: what the loss is of; products are averaged over them by their sizes.
+        count: of eigenvalues.
+        probes: random vectors for the trace.
+        seed: of what is random.
+    """
+    parameters = [each for each in model.parameters() if each.requires_grad]
+    size = sum(each.numel() for each in parameters)
+    if not 1 <= count < size or probes < 2:
+        raise ConfigError(f"count must lie between 1 and {size - 1}, and probes be 2 or more.")
+
+    def product(vector: NDArray[np.float64]) -> NDArray[np.float64]:
+        return _product(model, loss, batches, parameters, vector)
+
+    rng = np.random.default_rng(seed)
+    hessian = LinearOperator((size, size), matvec=product, dtype=np.float64)
+    start = rng.standard_normal(size)
+    values = eigsh(hessian, k=count, which="LA", v0=start, return_eigenvectors=False, tol=1e-3)
+    signs = [rng.choice([-1.0, 1.0], size) for _ in range(probes)]
+    traces = np.array([float(sign @ product(sign)) for sign in signs])
+    return Curvature(
+        eigenvalues=tuple(float(each) for each in np.sort(values)[::-1]),
+        trace=float(traces.mean()),
+        trace_error=float(traces.std(ddof=1) / np.sqrt(probes)),
+    )
+
+
+def _product(
+    model: nn.Module,
+    loss: BatchLoss,
+    batches: Batches,
+    parameters: list[nn.Parameter],
+    vector: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    sizes = [each.numel() for each in parameters]
+    flat = torch.from_numpy(np.ascontiguousarray(vector.ravel()))
+    along = [
+        part.reshape(each.shape).to(each)
+        for part, each in zip(torch.split(flat, sizes), parameters, strict=True)
+    ]
+    total, rows = np.zeros(sum(sizes)), 0
+    for inputs, targets in batches():
+        with torch.enable_grad():
+            slopes = torch.autograd.grad(
+                loss(model(inputs), targets),
+                parameters,
+                create_graph=True,
+                materialize_grads=True,
+                allow_unused=True,
+            )
+            inner = torch.stack([(a * b).sum() for a, b in zip(slopes, along, strict=True)]).sum()
+            found = torch.autograd.grad(
+                inner, parameters, allow_unused=True, materialize_grads=True
+            )
+        joined = torch.cat([each.flatten() for each in found]).double().cpu().numpy()
+        total, rows = total + len(inputs) * joined, rows + len(inputs)
+    return total / max(1, rows)

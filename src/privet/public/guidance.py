@@ -1,0 +1,131 @@
+"""Discriminator guidance: pull a sampler away from what gives its images away.
+
+A discriminator tells public images from synthetic ones at every noise level. Its logit is the
+logarithm of the ratio of their densities, whose slope is what the model's score lacks.
+
+References:
+    Kim et al., Refining Generative Process with Discriminator Guidance, 2023. Paper 000, section
+    4.3, trains both networks on public images and on images drawn from them alone, and takes larger
+    weights, for diversity.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from privet.errors import ConfigError, DataError
+from privet.models.noisy_classifier import NoisyClassifier, NoisyDiscriminator
+from privet.public.rows import PublicRows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Levels:
+    """Noise levels at which guides learn: all magnitudes alike.
+
+    Args:
+        least: the lowest.
+        most: the highest.
+        data_spread: of pixels in [-1, 1].
+    """
+
+    least: float = 0.01
+    most: float = 80.0
+    data_spread: float = 0.5
+
+    def noised(self, images: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Images with noise of a level drawn for each, as networks see them; and the levels."""
+        ratio = math.log(self.most / self.least)
+        draws = torch.rand(len(images), generator=generator)
+        sigma = (self.least * (ratio * draws).exp()).to(images)
+        noise = torch.randn(images.shape, generator=generator).to(images)
+        return self.seen(images + sigma[:, None, None, None] * noise, sigma)
+
+    def seen(self, noisy: Tensor, sigma: Tensor) -> tuple[Tensor, Tensor]:
+        """At unit spread, with ln σ / 4 beside them, as in EDM."""
+        length = (sigma**2 + self.data_spread**2).sqrt()
+        return noisy / length[:, None, None, None], sigma.log() / 4
+
+
+class ClassifierTask:
+    """Which class a noisy image is of."""
+
+    def __init__(self, network: NoisyClassifier, levels: Levels | None = None) -> None:
+        self.network: nn.Module = network
+        self._levels = levels or Levels()
+
+    def losses(
+        self,
+        images: Tensor,
+        labels: Tensor,
+        augmentation: Tensor | None,
+        generator: torch.Generator,
+    ) -> Tensor:
+        """Cross-entropies."""
+        seen, noise = self._levels.noised(images, generator)
+        return F.cross_entropy(self.network(seen, noise), labels, reduction="none")
+
+
+class DiscriminatorTask:
+    """Whether a noisy image is real; rows are those of `real_and_synthetic`."""
+
+    def __init__(self, network: NoisyDiscriminator, levels: Levels | None = None) -> None:
+        self.network: nn.Module = network
+        self._levels, self._classes = levels or Levels(), network.classifier.num_classes
+
+    def losses(
+        self,
+        images: Tensor,
+        labels: Tensor,
+        augmentation: Tensor | None,
+        generator: torch.Generator,
+    ) -> Tensor:
+        """Cross-entropies of two classes."""
+        seen, noise = self._levels.noised(images, generator)
+        logits = self.network(seen, noise, labels % self._classes)
+        real = (labels < self._classes).to(logits)
+        return F.binary_cross_entropy_with_logits(logits, real, reduction="none")
+
+
+def real_and_synthetic(public: PublicRows, synthetic: PublicRows, num_classes: int) -> PublicRows:
+    """Both in equal numbers, real ones again and again; labels of synthetic ones are raised."""
+    if not len(public) or not len(synthetic):
+        raise DataError("A discriminator needs public and synthetic images, some of both.")
+    if public.inputs.shape[1:] != synthetic.inputs.shape[1:]:
+        raise DataError("Public and synthetic images are of different shapes.")
+    if max(int(public.targets.max()), int(synthetic.targets.max())) >= num_classes:
+        raise DataError(f"Labels go beyond the {num_classes} classes.")
+    again = public.select(torch.arange(len(synthetic)) % len(public))
+    return PublicRows(
+        torch.cat([again.inputs, synthetic.inputs]),
+        torch.cat([again.targets, synthetic.targets + num_classes]),
+    )
+
+
+class DiscriminatorGuidance:
+    """What is added to a score: a weight times the slope of the discriminator's logit.
+
+    Args:
+        network: trained.
+        weight: w_d; 0 leaves a sampler as it is.
+        levels: those of its training.
+    """
+
+    def __init__(
+        self, network: NoisyDiscriminator, *, weight: float, levels: Levels | None = None
+    ) -> None:
+        if not 0 <= weight < math.inf:
+            raise ConfigError(f"The weight of guidance is {weight:g}; give 0 or more.")
+        self._network, self._weight, self._levels = network.eval(), weight, levels or Levels()
+
+    def __call__(self, images: Tensor, sigma: Tensor, labels: Tensor) -> Tensor:
+        """In the precision of the images."""
+        with torch.enable_grad():
+            x = images.detach().to(torch.float32).requires_grad_()
+            seen, noise = self._levels.seen(x, sigma.to(x))
+            [slope] = torch.autograd.grad(self._network(seen, noise, labels).sum(), [x])
+        return self._weight * slope.to(images)

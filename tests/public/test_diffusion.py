@@ -11,7 +11,7 @@ from privet.augment import NonLeaking
 from privet.errors import ConfigError, DataError
 from privet.public import PublicRows
 from privet.public.ddpm import Ancestral, Ddpm
-from privet.public.diffusion import DiffusionTraining, noise_of, train_diffusion
+from privet.public.diffusion import DiffusionTraining, noise_of, train_at_noise_levels
 from privet.public.edm import Edm, Heun
 
 SHAPE = (4, 6, 2)
@@ -211,11 +211,11 @@ class TestTraining:
             return kind(Small())
 
         whole, memory = fresh(), Memory(kill_at=5)
-        train_diffusion(whole, rows(), self.CONFIG)
+        train_at_noise_levels(whole, rows(), self.CONFIG)
         with pytest.raises(KeyboardInterrupt):
-            train_diffusion(fresh(), rows(), self.CONFIG, checkpoint=memory)
+            train_at_noise_levels(fresh(), rows(), self.CONFIG, checkpoint=memory)
         resumed = fresh()
-        train_diffusion(resumed, rows(), self.CONFIG, checkpoint=Memory(state=memory.state))
+        train_at_noise_levels(resumed, rows(), self.CONFIG, checkpoint=Memory(state=memory.state))
         for one, other in zip(whole.parameters(), resumed.parameters(), strict=True):
             assert torch.equal(one, other)
 
@@ -223,13 +223,13 @@ class TestTraining:
         torch.manual_seed(0)
         model, found = Edm(Small()), []
         config = replace(self.CONFIG, iterations=150, augment=None)
-        train_diffusion(model, rows(), config, on_step=lambda step, loss: found.append(loss))
+        train_at_noise_levels(model, rows(), config, on_step=lambda step, loss: found.append(loss))
         assert sum(found[-20:]) < 0.9 * sum(found[:20])
         assert not model.network.training
 
     def test_the_global_random_state_is_left_alone(self):
         model, before = Edm(Small()), torch.get_rng_state()
-        train_diffusion(model, rows(), replace(self.CONFIG, iterations=2))
+        train_at_noise_levels(model, rows(), replace(self.CONFIG, iterations=2))
         assert torch.equal(before, torch.get_rng_state())
 
     def test_averages_forget_a_share_of_what_was_seen(self):
@@ -247,10 +247,10 @@ class TestTraining:
 
     def test_public_rows_must_be_images(self):
         with pytest.raises(DataError, match="no public images"):
-            train_diffusion(Edm(Nothing()), rows().select(torch.arange(0)), self.CONFIG)
+            train_at_noise_levels(Edm(Nothing()), rows().select(torch.arange(0)), self.CONFIG)
         features = PublicRows(torch.zeros(3, 5), torch.zeros(3, dtype=torch.int64))
         with pytest.raises(DataError, match="features"):
-            train_diffusion(Edm(Nothing()), features, self.CONFIG)
+            train_at_noise_levels(Edm(Nothing()), features, self.CONFIG)
 
     def test_a_loss_that_is_not_finite_stops_it(self):
         class Lost(Nothing):
@@ -258,7 +258,7 @@ class TestTraining:
                 return images * math.nan + self.dummy
 
         with pytest.raises(ConfigError, match="learning rate"):
-            train_diffusion(Edm(Lost()), rows(), self.CONFIG)
+            train_at_noise_levels(Edm(Lost()), rows(), self.CONFIG)
 
 
 class TestNonLeaking:

@@ -6,7 +6,7 @@ from torch import nn
 
 from privet.errors import ConfigError, DataError
 from privet.models.noisy_classifier import NoisyClassifier, NoisyDiscriminator
-from privet.public import DiffusionTraining, Edm, Heun, PublicRows, train_diffusion
+from privet.public import DiffusionTraining, Edm, Heun, PublicRows, train_at_noise_levels
 from privet.public.guidance import (
     ClassifierTask,
     DiscriminatorGuidance,
@@ -37,11 +37,11 @@ def classifier():
 def trained():
     """A classifier, and a discriminator of light images from dark ones."""
     task = ClassifierTask(classifier())
-    train_diffusion(task, rows(180), QUICK)
+    train_at_noise_levels(task, rows(180), QUICK)
     torch.manual_seed(0)
     network = NoisyDiscriminator(task.network, width=16)
     both = real_and_synthetic(rows(180), rows(120, 80), 2)
-    train_diffusion(DiscriminatorTask(network), both, QUICK)
+    train_at_noise_levels(DiscriminatorTask(network), both, QUICK)
     return task.network, network
 
 

@@ -16,14 +16,17 @@ from torch import Tensor
 
 from privet.errors import ConfigError
 
+_Change = tuple[list[Tensor], Tensor]
+"""Numbers that describe what was done to each image, and a matrix each, (N, 3, 3)."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class NonLeaking:
     """Each change is made to an image with the same probability, and independently of others.
 
     Args:
-        probability: of each change.
-        mirror: left to right, with probability 1/2 for every image (EDM), as one of the changes.
+        probability: of each change but the first.
+        mirror: left to right, with probability 1/2.
         scale: standard deviation of the logarithm, to base 2, of a change of size.
         stretch: likewise of a stretch along a random direction.
         shift: standard deviation, as a share of the side.
@@ -46,38 +49,61 @@ class NonLeaking:
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Changed images (N, C, H, W), and what was done to each, (N, 9)."""
-        count = len(images)
-        done: list[Tensor] = []
-        matrix = torch.eye(3).expand(count, 3, 3)
-
-        def drawn() -> Tensor:
-            return (torch.rand(count, generator=generator) < self.probability).float()
-
-        def normal() -> Tensor:
-            return torch.randn(count, generator=generator) * drawn()
-
-        left = torch.randint(2, (count,), generator=generator).float() * float(self.mirror)
-        down = torch.randint(2, (count,), generator=generator).float() * drawn()
-        done += [left, down]
-        matrix = matrix @ _scaling(1 - 2 * left, 1 - 2 * down)
-        size = normal()
-        done.append(size)
-        matrix = matrix @ _scaling(*2 * [2 ** (self.scale * size)])
-        turn = (2 * torch.rand(count, generator=generator) - 1) * math.pi * drawn()
-        done += [turn.cos() - 1, turn.sin()]
-        matrix = matrix @ _rotation(-turn)
-        along = (2 * torch.rand(count, generator=generator) - 1) * math.pi
-        longer = normal()
-        done += [longer * along.cos(), longer * along.sin()]
-        factor = 2 ** (self.stretch * longer)
-        matrix = matrix @ _rotation(along) @ _scaling(factor, 1 / factor) @ _rotation(-along)
-        across, upward = normal(), normal()
-        done += [across, upward]
-        matrix = matrix @ _shift(2 * self.shift * across, 2 * self.shift * upward)
+        draws = _Draws(len(images), self.probability, generator)
+        done, matrix = [], torch.eye(3).expand(len(images), 3, 3)
+        for change in (self._mirrored, self._resized, _turned, self._stretched, self._shifted):
+            numbers, own = change(draws)
+            done += numbers
+            matrix = matrix @ own
         labels = torch.stack(done, 1).to(images.device)
-        return torch.where(
-            labels.any(1)[:, None, None, None], _warped(images, matrix), images
-        ), labels
+        touched = labels.any(1)[:, None, None, None]
+        return torch.where(touched, _warped(images, matrix), images), labels
+
+    def _mirrored(self, draws: _Draws) -> _Change:
+        across = draws.coin() * float(self.mirror)
+        down = draws.coin() * draws.sometimes()
+        return [across, down], _scaling(1 - 2 * across, 1 - 2 * down)
+
+    def _resized(self, draws: _Draws) -> _Change:
+        size = draws.normal() * draws.sometimes()
+        factor = 2 ** (self.scale * size)
+        return [size], _scaling(factor, factor)
+
+    def _stretched(self, draws: _Draws) -> _Change:
+        along, size = draws.angle(), draws.normal() * draws.sometimes()
+        factor = 2 ** (self.stretch * size)
+        matrix = _rotation(along) @ _scaling(factor, 1 / factor) @ _rotation(-along)
+        return [size * along.cos(), size * along.sin()], matrix
+
+    def _shifted(self, draws: _Draws) -> _Change:
+        moved = draws.sometimes()
+        across, down = draws.normal() * moved, draws.normal() * moved
+        side = 2.0  # places go from -1 to 1
+        return [across, down], _translation(side * self.shift * across, side * self.shift * down)
+
+
+def _turned(draws: _Draws) -> _Change:
+    angle = draws.angle() * draws.sometimes()
+    return [angle.cos() - 1, angle.sin()], _rotation(-angle)
+
+
+class _Draws:
+    """A number for each image, of several kinds."""
+
+    def __init__(self, count: int, probability: float, generator: torch.Generator) -> None:
+        self._count, self._probability, self._generator = count, probability, generator
+
+    def sometimes(self) -> Tensor:
+        return (torch.rand(self._count, generator=self._generator) < self._probability).float()
+
+    def coin(self) -> Tensor:
+        return torch.randint(2, (self._count,), generator=self._generator).float()
+
+    def normal(self) -> Tensor:
+        return torch.randn(self._count, generator=self._generator)
+
+    def angle(self) -> Tensor:
+        return (2 * torch.rand(self._count, generator=self._generator) - 1) * math.pi
 
 
 def _warped(images: Tensor, matrix: Tensor) -> Tensor:
@@ -97,7 +123,7 @@ def _rotation(angle: Tensor) -> Tensor:
     return matrix
 
 
-def _shift(across: Tensor, down: Tensor) -> Tensor:
+def _translation(across: Tensor, down: Tensor) -> Tensor:
     matrix = torch.eye(3).repeat(len(across), 1, 1)
     matrix[:, 0, 2], matrix[:, 1, 2] = across, down
     return matrix

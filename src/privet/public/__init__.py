@@ -1,7 +1,7 @@
 """What is learned from public data alone."""
 
 from privet.public.ddpm import Ancestral, Ddpm
-from privet.public.diffusion import DiffusionTraining, train_diffusion
+from privet.public.diffusion import DiffusionTraining, train_at_noise_levels
 from privet.public.edm import Edm, Heun
 from privet.public.fractal import fractal_noise
 from privet.public.head import final_linear, warm_up_body
@@ -19,7 +19,7 @@ __all__ = [
     "WarmUp",
     "final_linear",
     "fractal_noise",
-    "train_diffusion",
+    "train_at_noise_levels",
     "warm_up",
     "warm_up_body",
 ]

@@ -1,4 +1,4 @@
-"""Diffusion models of public images: what all kinds have in common, and how they are trained."""
+"""Networks that learn at noise levels: diffusion models of public images, and their guides."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from privet.public.warm_up import seeded
 OnStep = Callable[[int, float], None]
 
 
-class Denoising(Protocol):
-    """A network and what it is asked; `Edm` and `Ddpm` are two ways to ask."""
+class Task(Protocol):
+    """A network and what it is asked of noisy images: `Edm`, `Ddpm`, and tasks of guides."""
 
     network: nn.Module
 
@@ -81,8 +81,8 @@ class DiffusionTraining:
         return float(0.5 ** (self.batch_size / half_life))
 
 
-def train_diffusion(
-    model: Denoising,
+def train_at_noise_levels(
+    task: Task,
     public: PublicRows,
     config: DiffusionTraining,
     *,
@@ -92,14 +92,14 @@ def train_diffusion(
     """Train the network in place; at the end it has the average of its weights.
 
     Args:
-        model: what is asked of the network.
+        task: what is asked of the network.
         public: images, which may be remembered in full.
         config: how.
         on_step: told the number of steps done, and the loss.
         checkpoint: where a killed training goes on from, to the same end.
     """
     _check(public)
-    network = model.network.train()
+    network = task.network.train()
     device = next(network.parameters()).device
     adam = torch.optim.Adam(network.parameters(), lr=config.learning_rate, fused=True)
     average = {name: each.detach().clone() for name, each in network.state_dict().items()}
@@ -114,7 +114,7 @@ def train_diffusion(
             images, augmentation = config.augment(images, generator)
             augmentation = augmentation.to(device)
         with seeded(generator):  # dropout
-            losses = model.losses(
+            losses = task.losses(
                 images.to(device), batch.targets.to(device), augmentation, generator
             )
         loss = losses.mean()

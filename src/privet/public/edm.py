@@ -135,19 +135,8 @@ class Heun:
         """
         device = next(model.parameters()).device
         noise = partial(noise_of, numbers, image_shape, seed, device)
-
-        def slope(x: Tensor, level: float) -> Tensor:
-            levels = torch.full((len(x),), level, dtype=torch.float64, device=device)
-            single = levels.to(torch.float32)
-            with torch.no_grad():
-                denoised: Tensor = model(x.to(torch.float32), single, labels)
-            found = (x - denoised.to(torch.float64)) / level
-            if guidance is not None:
-                found = found - level * guidance(x, levels, labels)
-            return found
-
+        slope = _Slope(model, labels.to(device), guidance)
         levels = self.levels.tolist()
-        labels = labels.to(device)
         x: Tensor = levels[0] * noise(0)
         for step, (level, following) in enumerate(pairwise(levels), 1):
             raised = self._raised(level)
@@ -157,8 +146,7 @@ class Heun:
             here = slope(x, raised)
             moved = x + (following - raised) * here
             if following > 0:
-                there = slope(moved, following)
-                moved = x + (following - raised) * (here + there) / 2
+                moved = x + (following - raised) * (here + slope(moved, following)) / 2
             x = moved
         return x.to(torch.float32)
 
@@ -167,3 +155,19 @@ class Heun:
         if not self.churn_least <= level <= self.churn_most:
             return level
         return level * (1 + min(self.churn / self.steps, math.sqrt(2) - 1))
+
+
+class _Slope:
+    """dx/dσ of the flow from noise to images, in double precision; the network works in single."""
+
+    def __init__(self, model: Edm, labels: Tensor, guidance: Guidance | None) -> None:
+        self._model, self._labels, self._guidance = model, labels, guidance
+
+    def __call__(self, x: Tensor, level: float) -> Tensor:
+        levels = torch.full((len(x),), level, dtype=torch.float64, device=x.device)
+        with torch.no_grad():
+            denoised: Tensor = self._model(x.float(), levels.float(), self._labels)
+        found = (x - denoised.double()) / level
+        if self._guidance is not None:
+            found = found - level * self._guidance(x, levels, self._labels)
+        return found

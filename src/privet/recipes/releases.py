@@ -87,23 +87,16 @@ class NoMemory:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Synthetic:
-    """Images that may be shared, as many as one likes, and what they cost.
+class Drawn:
+    """Images, as many as one likes.
 
     Args:
         batch: images and labels by number, the same whenever they are asked for.
         batch_size: images in a batch.
-        certificate: of the run.
-        shares: of the classes, as released.
-        soft: probabilities (N, classes) of images, by what was released; none where that does not
-            tell classes apart.
     """
 
     batch: Callable[[int], tuple[Images, Labels]]
     batch_size: int
-    certificate: Certificate
-    shares: Tensor
-    soft: Soft | None = None
 
     def batches(self, count: int) -> Iterator[tuple[Images, Labels]]:
         """The first `count` images."""
@@ -117,6 +110,22 @@ class Synthetic:
         found = list(self.batches(count))
         images, labels = zip(*found, strict=True)
         return np.concatenate(images), np.concatenate(labels)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Synthetic(Drawn):
+    """Images that may be shared, and what they cost.
+
+    Args:
+        certificate: of the run.
+        shares: of the classes, as released.
+        soft: probabilities (N, classes) of images, by what was released; none where that does not
+            tell classes apart.
+    """
+
+    certificate: Certificate
+    shares: Tensor
+    soft: Soft | None = None
 
 
 @dataclass(frozen=True, eq=False)

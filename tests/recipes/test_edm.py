@@ -16,8 +16,8 @@ TINY = PublicEdm(
     training=DiffusionTraining(iterations=3, batch_size=8),
     sampler=Heun(steps=3),
     guiding=10,
-    guides=DiffusionTraining(iterations=2, batch_size=8, augment=None),
-    batch_size=5,
+    guide_iterations=2,
+    at_once=5,
 )
 
 
@@ -100,7 +100,7 @@ def test_public_images_are_checked(public, match):
         edm(public, num_classes=3, settings=TINY)
 
 
-@pytest.mark.parametrize("wrong", [{"guidance": -1}, {"guiding": 0}, {"batch_size": 0}])
+@pytest.mark.parametrize("wrong", [{"guidance": -1}, {"guiding": 0}, {"at_once": 0}])
 def test_settings_are_checked(wrong):
     with pytest.raises(ConfigError):
         PublicEdm(**wrong)

@@ -35,6 +35,7 @@ from privet.cli.run_options import (
 from privet.errors import ConfigError
 
 if TYPE_CHECKING:
+    from privet.recipes.public_synthesis import PublicQuote, PublicResult
     from privet.recipes.synthesis_quote import SynthesisQuote
     from privet.recipes.synthesis_result import SynthesisResult
 
@@ -46,8 +47,9 @@ def synthesize(
         Text,
         option(
             MAIN,
-            "sps-g, dp-mepf, dp-merf, sps or sps-plus; settings follow a colon and win over all "
-            "others, such as sps-g:deep=64,iterations=800.",
+            "sps-g, dp-mepf, dp-merf, sps or sps-plus; or edm, which makes public images of public "
+            "ones. Settings follow a colon and win over all others, such as "
+            "sps-g:deep=64,iterations=800.",
             "NAME[:KEY=VALUE,…]",
         ),
     ] = None,
@@ -143,24 +145,27 @@ def synthesize(
     DATA, --method, --epsilon, --delta, --count and --out are needed for a new run; nothing but
     --out for --resume.
     """
+    from privet.recipes.public_synthesis import is_public, quote_public, synthesize_public
     from privet.recipes.run import Session
     from privet.recipes.synthesis_config import SynthesisAsked
     from privet.recipes.synthesis_quote import quote
     from privet.recipes.synthesis_run import synthesize as run
 
     asked = SynthesisAsked.of({**context.params, "soft_labels": soft_labels or None})
+    public_only = is_public(asked, out, resume=resume)
     with Watch(bar=not json) as watch:
         if dry_run:
-            _show(quote(asked, watch), json)
+            _show(quote_public(asked) if public_only else quote(asked, watch), json)
             return
         if out is None:
             raise ConfigError("Give --out: the folder where the run goes.")
         session = Session(out=out, resume=resume, force=force, noise_seed=noise_seed, device=device)
-        result = run(asked, session, watch, count=count, png=png)
+        start = synthesize_public if public_only else run
+        result = start(asked, session, watch, count=count, png=png)
     _show(result, json)
 
 
-def _show(found: SynthesisQuote | SynthesisResult, json: bool) -> None:
+def _show(found: SynthesisQuote | SynthesisResult | PublicQuote | PublicResult, json: bool) -> None:
     if json:
         print_json(found.to_json())
         return

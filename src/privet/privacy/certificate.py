@@ -29,6 +29,11 @@ ALWAYS_PUBLIC = (
     "every setting of the run, chosen without looking at private rows",
 )
 
+NOTHING_PRIVATE = (
+    "No private row was touched. Everything comes from images that were declared public, and may "
+    "repeat them: there is no guarantee for those."
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Certificate:

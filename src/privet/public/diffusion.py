@@ -50,7 +50,6 @@ class DiffusionTraining:
             that were seen.
         ramp: that share.
         augment: what is done to images, and told to the network; none leaves them as they are.
-        seed: of everything that is drawn, by step alone.
     """
 
     iterations: int = 3000
@@ -60,7 +59,6 @@ class DiffusionTraining:
     half_life: float = 500_000.0
     ramp: float = 0.05
     augment: NonLeaking | None = field(default_factory=NonLeaking)
-    seed: int = 0
 
     def __post_init__(self) -> None:
         if self.iterations < 1 or self.batch_size < 1:
@@ -86,6 +84,7 @@ def train_at_noise_levels(
     public: PublicRows,
     config: DiffusionTraining,
     *,
+    seed: int = 0,
     on_step: OnStep | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> None:
@@ -95,6 +94,7 @@ def train_at_noise_levels(
         task: what is asked of the network.
         public: images, which may be remembered in full.
         config: how.
+        seed: of everything that is drawn, by step alone.
         on_step: told the number of steps done, and the loss.
         checkpoint: where a killed training goes on from, to the same end.
     """
@@ -106,7 +106,7 @@ def train_at_noise_levels(
     kept = None if checkpoint is None else checkpoint.kept()
     first = 0 if kept is None else _restored(kept, network, adam, average)
     for step in range(first, config.iterations):
-        generator = keyed(config.seed, step)
+        generator = keyed(seed, step)
         rows = torch.randint(len(public), (config.batch_size,), generator=generator)
         batch = public.select(rows)
         images, augmentation = to_float(batch.inputs), None

@@ -85,7 +85,7 @@ class Heun:
         rho: how much more often low levels are visited.
         churn: how much fresh noise there is in all; 0 draws each image from its first noise alone.
         churn_least: fresh noise is added from this level on,
-        churn_most: and up to this one.
+        churn_most: and up to this one, if there is one.
         churn_spread: the standard deviation of fresh noise.
     """
 
@@ -95,7 +95,7 @@ class Heun:
     rho: float = 7.0
     churn: float = 0.0
     churn_least: float = 0.0
-    churn_most: float = math.inf
+    churn_most: float | None = None
     churn_spread: float = 1.0
 
     def __post_init__(self) -> None:
@@ -152,7 +152,7 @@ class Heun:
 
     def _raised(self, level: float) -> float:
         """The noise level after fresh noise was added."""
-        if not self.churn_least <= level <= self.churn_most:
+        if level < self.churn_least or level > (self.churn_most or math.inf):
             return level
         return level * (1 + min(self.churn / self.steps, math.sqrt(2) - 1))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
@@ -57,8 +57,8 @@ class PublicEdm:
         sampler: how images are drawn.
         guidance: w_d, the weight of a discriminator; 0 trains none.
         guiding: images that are drawn for it to learn from.
-        guides: the training of the classifier and of the discriminator.
-        batch_size: images that are drawn at once.
+        guide_iterations: of the training of the classifier, and of the discriminator.
+        at_once: images that are drawn together.
         seed: of first weights and of images.
     """
 
@@ -69,17 +69,15 @@ class PublicEdm:
     sampler: Heun = field(default_factory=Heun)
     guidance: float = 0.0
     guiding: int = 2000
-    guides: DiffusionTraining = field(
-        default_factory=lambda: DiffusionTraining(iterations=1000, augment=None)
-    )
-    batch_size: int = 100
+    guide_iterations: int = 1000
+    at_once: int = 100
     seed: int = 0
 
     def __post_init__(self) -> None:
         if not 0 <= self.guidance < math.inf:
             raise ConfigError(f"guidance is {self.guidance:g}; give 0 or more.")
-        if self.guiding < 1 or self.batch_size < 1:
-            raise ConfigError("guiding and batch_size must be 1 or more.")
+        if min(self.guiding, self.guide_iterations, self.at_once, self.blocks) < 1:
+            raise ConfigError("guiding, guide_iterations, at_once and blocks must be 1 or more.")
 
     @classmethod
     def as_published(cls) -> PublicEdm:
@@ -91,7 +89,7 @@ class PublicEdm:
             training=DiffusionTraining(
                 iterations=200_000_000 // 512, batch_size=512, warm_up=10 / 200, half_life=500_000
             ),
-            batch_size=500,
+            at_once=500,
         )
 
 
@@ -102,6 +100,7 @@ def edm(
     settings: PublicEdm | None = None,
     memory: Memory | None = None,
     progress: Progress | None = None,
+    device: torch.device | None = None,
 ) -> Drawn:
     """Learn from public images; draw as many others as one likes.
 
@@ -111,6 +110,7 @@ def edm(
         settings: of everything.
         memory: what was done before.
         progress: told of trainings.
+        device: where networks lie; the CPU if none is given.
     """
     s, memory = settings or PublicEdm(), memory or NoMemory()
     _check(public, num_classes)
@@ -122,7 +122,8 @@ def edm(
             train_at_noise_levels(
                 task,
                 rows,
-                replace(config, seed=s.seed),
+                config,
+                seed=s.seed,
                 on_step=told(None if progress is None else progress(name), config.iterations),
                 checkpoint=Kept(memory, name),
             )
@@ -131,35 +132,37 @@ def edm(
         task.network.load_state_dict(memory.once(name, train))
         task.network.eval()
 
-    model = Edm(_first_weights(s, num_classes, shape))
+    model = Edm(first_weights(s, num_classes, shape)).to(device)
     trained("diffusion", model, public, s.training)
 
     def drawn(number: int, guidance: Guidance | None) -> tuple[Images, Labels]:
-        labels = balanced(s.batch_size, num_classes, number)
-        numbers = range(number * s.batch_size, (number + 1) * s.batch_size)
+        labels = balanced(s.at_once, num_classes, number)
+        numbers = range(number * s.at_once, (number + 1) * s.at_once)
         images = s.sampler(model, labels, shape, numbers, seed=s.seed, guidance=guidance)
         return to_pixels(images), labels.numpy()
 
     guidance = None
     if s.guidance:
-        first = _GUIDING // s.batch_size
-        batches = [drawn(first + each, None) for each in range(-(-s.guiding // s.batch_size))]
+        guides = DiffusionTraining(iterations=s.guide_iterations, augment=None)
+        first = _GUIDING // s.at_once
+        batches = [drawn(first + each, None) for each in range(-(-s.guiding // s.at_once))]
         synthetic = PublicRows(
             torch.cat([torch.from_numpy(images) for images, _ in batches]),
             torch.cat([torch.from_numpy(labels) for _, labels in batches]),
         )
         with _seeded(s.seed):
-            classifier = NoisyClassifier(num_classes, channels)
-        trained("classifier", ClassifierTask(classifier), public, s.guides)
+            classifier = NoisyClassifier(num_classes, channels).to(device)
+        trained("classifier", ClassifierTask(classifier), public, guides)
         with _seeded(s.seed):
-            discriminator = NoisyDiscriminator(classifier)
+            discriminator = NoisyDiscriminator(classifier).to(device)
         both = real_and_synthetic(public, synthetic, num_classes)
-        trained("discriminator", DiscriminatorTask(discriminator), both, s.guides)
+        trained("discriminator", DiscriminatorTask(discriminator), both, guides)
         guidance = DiscriminatorGuidance(discriminator, weight=s.guidance)
-    return Drawn(batch=lambda number: drawn(number, guidance), batch_size=s.batch_size)
+    return Drawn(batch=lambda number: drawn(number, guidance), batch_size=s.at_once)
 
 
-def _first_weights(s: PublicEdm, num_classes: int, image_shape: tuple[int, int, int]) -> nn.Module:
+def first_weights(s: PublicEdm, num_classes: int, image_shape: tuple[int, int, int]) -> nn.Module:
+    """The U-Net before it has learned anything."""
     height, width, channels = image_shape
     with _seeded(s.seed):
         return DenoisingUNet(

@@ -93,10 +93,12 @@ class Drawn:
     Args:
         batch: images and labels by number, the same whenever they are asked for.
         batch_size: images in a batch.
+        soft: probabilities (N, classes) of images; none where nothing tells classes apart.
     """
 
     batch: Callable[[int], tuple[Images, Labels]]
     batch_size: int
+    soft: Soft | None = None
 
     def batches(self, count: int) -> Iterator[tuple[Images, Labels]]:
         """The first `count` images."""
@@ -119,13 +121,10 @@ class Synthetic(Drawn):
     Args:
         certificate: of the run.
         shares: of the classes, as released.
-        soft: probabilities (N, classes) of images, by what was released; none where that does not
-            tell classes apart.
     """
 
     certificate: Certificate
     shares: Tensor
-    soft: Soft | None = None
 
 
 @dataclass(frozen=True, eq=False)

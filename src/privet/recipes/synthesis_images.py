@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -13,14 +14,29 @@ from privet.data.disk import check_free_space
 from privet.data.png_folders import write_png_folders
 from privet.data.shards import largest_shard, read_shards, shard_name, write_shard
 from privet.errors import ConfigError
-from privet.recipes.releases import Images, Probabilities, Synthetic
+from privet.recipes.models import ImageShape
+from privet.recipes.releases import Drawn, Images, Probabilities
 from privet.recipes.run_folder import PNG, RESULT, SAMPLES, SYNTHETIC, RunFolder
-from privet.recipes.synthesis_config import SynthesisConfig
-from privet.recipes.synthesis_methods import stages_of
 from privet.recipes.synthesis_stage import Audience
 
 _ON_SHEET = 240
 _BYTES = 4  # of a pixel that is being optimised
+
+
+class Layout(Protocol):
+    """What images of a run are like, as its configuration says."""
+
+    @property
+    def image_shape(self) -> ImageShape:
+        """Height, width and channels."""
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """None for images without labels."""
+
+    @property
+    def soft_labels(self) -> bool:
+        """Whether they come with class probabilities."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,17 +70,17 @@ class Wanted:
         return bool(result["images"] == self.count and result["png"] >= self.png)
 
 
-def check_space(folder: RunFolder, config: SynthesisConfig, wanted: Wanted) -> None:
+def check_space(folder: RunFolder, config: Layout, wanted: Wanted, stages: int = 0) -> None:
     """Refuse to begin what the disk cannot hold: shards, and batches that stages remember."""
     pixels = math.prod(config.image_shape)
-    remembered = stages_of(config.system) * wanted.count * pixels * _BYTES
+    remembered = stages * wanted.count * pixels * _BYTES
     needed = _bytes_of(config, wanted.count) + remembered
     check_free_space(folder.path, needed)
 
 
 def write_images(
-    synthetic: Synthetic,
-    config: SynthesisConfig,
+    synthetic: Drawn,
+    config: Layout,
     folder: RunFolder,
     listener: Audience,
     wanted: Wanted,
@@ -77,8 +93,8 @@ def write_images(
 
 
 def _write_shards(
-    synthetic: Synthetic,
-    config: SynthesisConfig,
+    synthetic: Drawn,
+    config: Layout,
     folder: RunFolder,
     listener: Audience,
     count: int,
@@ -106,17 +122,15 @@ def _write_shards(
         tell(min(count, (number + 1) * size), count)
 
 
-def _probabilities(
-    synthetic: Synthetic, config: SynthesisConfig, images: Images
-) -> Probabilities | None:
+def _probabilities(synthetic: Drawn, config: Layout, images: Images) -> Probabilities | None:
     if not config.soft_labels:
         return None
     assert synthetic.soft is not None
     return synthetic.soft(images)
 
 
-def _bytes_of(config: SynthesisConfig, count: int) -> int:
-    probabilities = config.num_classes if config.soft_labels else 0
+def _bytes_of(config: Layout, count: int) -> int:
+    probabilities = len(config.class_names) if config.soft_labels else 0
     return largest_shard(count, config.image_shape, probabilities=probabilities)
 
 

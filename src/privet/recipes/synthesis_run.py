@@ -39,7 +39,7 @@ from privet.recipes.run_ledger import find_or_reserve, open_ledger
 from privet.recipes.run_stage import usable_device
 from privet.recipes.synthesis_config import SynthesisAsked, SynthesisConfig
 from privet.recipes.synthesis_images import Wanted, check_space, write_images
-from privet.recipes.synthesis_methods import Prepared, run
+from privet.recipes.synthesis_methods import Prepared, run, stages_of
 from privet.recipes.synthesis_quote import predicted, warnings
 from privet.recipes.synthesis_result import SynthesisResult, finished
 from privet.recipes.synthesis_stage import Audience, SynthesisStage, staged
@@ -108,7 +108,7 @@ def _begin(
     stage.require_room()
     with folder.claimed():
         folder.check_free(force=session.force)  # another process may have been quicker
-        check_space(folder, stage.config, wanted)
+        check_space(folder, stage.config, wanted, stages_of(stage.config.system))
         kept = folder.clear()
         if kept is not None:
             listener.note(f"The earlier run's ledger is kept as {kept}: what it spent stays spent.")
@@ -153,7 +153,7 @@ def _resume(
         if wanted.made(folder):
             listener.note("The run is done already.")
             return finished(folder, state.ledger)
-        check_space(folder, stage.config, wanted)
+        check_space(folder, stage.config, wanted, stages_of(stage.config.system))
         folder.write(CONFIG, {**stored, **asdict(wanted)})
         return _run(stage, state, session, folder, listener, wanted)
 

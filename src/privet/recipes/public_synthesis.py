@@ -1,0 +1,273 @@
+"""`privet synthesize --method edm`: public images from public ones, and nothing private at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+
+from privet import __version__
+from privet.errors import ConfigError, Stopped
+from privet.privacy.certificate import NOTHING_PRIVATE
+from privet.public import PublicRows
+from privet.recipes.edm import PublicEdm, edm, first_weights
+from privet.recipes.folder_memory import FolderMemory
+from privet.recipes.forms import Forms, Kind
+from privet.recipes.models import ImageShape
+from privet.recipes.presets import named
+from privet.recipes.run import Session
+from privet.recipes.run_config import require_same
+from privet.recipes.run_folder import (
+    CERTIFICATE,
+    CONFIG,
+    PNG,
+    RESULT,
+    SAMPLES,
+    SYNTHETIC,
+    RunFolder,
+)
+from privet.recipes.run_stage import usable_device
+from privet.recipes.sets import DataChoice, Sets, read_sets
+from privet.recipes.synthesis_config import SynthesisAsked
+from privet.recipes.synthesis_images import Wanted, check_space, write_images
+from privet.recipes.synthesis_stage import Audience
+
+NAME = "edm"
+FORMS = Forms({PublicEdm: {NAME: Kind(PublicEdm)}})
+_PRESETS = {"auto": PublicEdm, "paper": PublicEdm.as_published}
+_NOT_FOR_IT = (
+    *("epsilon", "delta", "ledger", "relation", "declared_size", "public"),
+    *("encoder", "encoder_data", "classes", "soft_labels"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicConfig:
+    """Everything that decides what a run makes, but for the number of images.
+
+    Args:
+        data: where public images come from.
+        system: the method and its settings.
+        image_shape: of every image.
+        class_names: of the labels; none if there are no labels.
+    """
+
+    data: DataChoice
+    system: PublicEdm
+    image_shape: ImageShape
+    class_names: tuple[str, ...]
+    seeded: bool = False
+
+    soft_labels = False
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        body: dict[str, Any] = FORMS.plain(PublicConfig, self)
+        return body
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> Self:
+        """The configuration that `to_json` was given."""
+        made: Self = FORMS.restored(cls, body)
+        return made
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicResult:
+    """What a run left.
+
+    Args:
+        folder: where.
+        summary: the result in a few words.
+    """
+
+    folder: Path
+    summary: dict[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return {"folder": str(self.folder), **self.summary}
+
+    def in_words(self) -> dict[str, object]:
+        """For a terminal."""
+        forms = (SYNTHETIC, PNG) if self.summary["png"] else (SYNTHETIC,)
+        places = " and ".join(str(self.folder / each) for each in forms)
+        return {
+            "guarantee": NOTHING_PRIVATE,
+            "images": f"{self.summary['images']:,} in {places}",
+            "samples": self.folder / SAMPLES,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicQuote:
+    """What a run would do."""
+
+    config: PublicConfig
+    images: int
+    parameters: int
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return {
+            **self.config.to_json()["system"],
+            "public_images": self.images,
+            "parameters": self.parameters,
+            "guarantee": NOTHING_PRIVATE,
+        }
+
+    def in_words(self) -> dict[str, object]:
+        """For a terminal."""
+        training = self.config.system.training
+        height, width, channels = self.config.image_shape
+        return {
+            "method": NAME,
+            "public images": f"{self.images:,} of {height}×{width}×{channels}",
+            "parameters": f"{self.parameters:,}",
+            "training": f"{training.iterations:,} steps of {training.batch_size} images",
+            "guarantee": NOTHING_PRIVATE,
+        }
+
+
+def quote_public(asked: SynthesisAsked) -> PublicQuote:
+    """Everything that is decided before anything is done, refusals included."""
+    config, sets = resolved(asked)
+    network = first_weights(config.system, max(1, len(config.class_names)), config.image_shape)
+    return PublicQuote(
+        config=config,
+        images=len(sets.private),
+        parameters=sum(each.numel() for each in network.parameters()),
+    )
+
+
+def is_public(asked: SynthesisAsked, out: Path | None, *, resume: bool) -> bool:
+    """Whether a run, or the one that it goes on with, reads public images alone."""
+    method = asked.method
+    if method is None and resume and out is not None:
+        folder = RunFolder(out, "synthesize")
+        method = folder.read(CONFIG)["asked"].get("method") if folder.holds_run else None
+    return method is not None and method.partition(":")[0] == NAME
+
+
+def synthesize_public(
+    asked: SynthesisAsked,
+    session: Session,
+    listener: Audience,
+    *,
+    count: int | None = None,
+    png: bool = False,
+) -> PublicResult:
+    """A new run, the rest of one, or more images of a finished one.
+
+    Args:
+        asked: what was asked for; DATA are the public images.
+        session: how it is carried out.
+        listener: told of progress.
+        count: how many images there shall be; as many as before if a run goes on.
+        png: write them as PNG files too; also if the run did before.
+
+    Raises:
+        Stopped: on Ctrl-C, when what was done is saved.
+    """
+    if session.noise_seed is not None:
+        raise ConfigError(f"--method {NAME} adds no noise: leave out --noise-seed.")
+    device = usable_device(session.device)
+    folder = RunFolder(session.out, "synthesize")
+    begun = session.resume
+    try:
+        if session.resume:
+            stored = folder.read(CONFIG)
+            asked = asked.over(stored["asked"])
+            wanted = Wanted(count=stored["count"], png=stored["png"]).grown(count, png)
+        elif count is None:
+            raise ConfigError("Give --count: how many images to make.")
+        else:
+            folder.check_idle()
+            folder.check_free(force=session.force)
+            wanted = Wanted(count=count, png=png)
+        config, sets = resolved(asked)
+        with folder.claimed():
+            if session.resume:
+                require_same(PublicConfig.from_json(stored["config"]), config)
+                if wanted.made(folder):
+                    listener.note("The run is done already.")
+                    return PublicResult(folder=folder.path, summary=folder.read(RESULT))
+            else:
+                folder.check_free(force=session.force)  # another process may have been quicker
+                folder.clear()
+            check_space(folder, config, wanted)
+            _write_config(folder, asked, config, wanted)
+            begun = True
+            return _run(config, sets, folder, listener, wanted, device)
+    except KeyboardInterrupt:
+        if begun:
+            raise Stopped(f"Stopped: go on with {folder.command_to_resume}") from None
+        raise Stopped("Stopped before anything was done: run it again when you like.") from None
+
+
+def resolved(asked: SynthesisAsked) -> tuple[PublicConfig, Sets]:
+    """The complete configuration, and the images."""
+    given = [name for name in _NOT_FOR_IT if getattr(asked, name) is not None]
+    if given:
+        option = "--" + given[0].replace("_", "-")
+        raise ConfigError(
+            f"--method {NAME} reads public images alone, which are DATA: leave out {option}."
+        )
+    start = _PRESETS[named(_PRESETS, asked.preset or "auto", "--preset")]()
+    nested = {type(each): each for each in (start, start.training, start.sampler)}
+    system: PublicEdm = FORMS.read(PublicEdm, asked.method or NAME, "--method", nested)
+    sets = read_sets(asked.data_choice, require_labels=False)
+    images = sets.private  # so called wherever sets are read; here they are DATA, and public
+    return PublicConfig(
+        data=asked.data_choice,
+        system=system,
+        image_shape=images.image_shape,
+        class_names=(images.class_names or ()) if sets.labelled else (),
+    ), sets
+
+
+def _write_config(
+    folder: RunFolder, asked: SynthesisAsked, config: PublicConfig, wanted: Wanted
+) -> None:
+    body = {
+        "schema": folder.schema,
+        "privet_version": __version__,
+        "asked": asked.placed().given,
+        "config": config.to_json(),
+    }
+    folder.write(CONFIG, {**body, **asdict(wanted)})
+
+
+def _run(
+    config: PublicConfig,
+    sets: Sets,
+    folder: RunFolder,
+    listener: Audience,
+    wanted: Wanted,
+    device: torch.device,
+) -> PublicResult:
+    for sentence in sets.notes:
+        listener.note(sentence)
+    listener.note("DATA are taken as public: what is made of them may repeat them.")
+    drawn = edm(
+        PublicRows.from_images(sets.private),
+        num_classes=max(1, len(config.class_names)),
+        settings=config.system,
+        memory=FolderMemory(folder, config.image_shape),
+        progress=listener.progress,
+        device=device,
+    )
+    folder.write(CERTIFICATE, {"schema": "privet.public/1", "statement": NOTHING_PRIVATE})
+    write_images(drawn, config, folder, listener, wanted)
+    summary = {
+        "schema": "privet.result/1",
+        "method": NAME,
+        "guarantee": NOTHING_PRIVATE,
+        "images": wanted.count,
+        "png": wanted.png,
+    }
+    folder.write(RESULT, summary)
+    return PublicResult(folder=folder.path, summary=summary)

@@ -1,0 +1,115 @@
+"""`privet synthesize --method edm`: public images from public images, without a ledger."""
+
+import json
+
+import numpy as np
+import pytest
+
+from privet.data import load
+from privet.privacy.certificate import NOTHING_PRIVATE
+from privet.public import diffusion
+from privet.recipes import releases
+from tests.cli.runs import Killed, names, read
+
+TINY = "edm:iterations=4,batch_size=8,widths=8-8,steps=3,at_once=20"
+
+
+@pytest.fixture
+def edm(privet, tmp_path, one_thread):
+    def run(words="", out="run"):
+        place = tmp_path / out
+        return privet(f"synthesize digits --method {TINY} --count 30 --out {place} {words}")
+
+    return run
+
+
+@pytest.fixture
+def resumed(privet, tmp_path, one_thread):
+    return lambda words="": privet(f"synthesize --out {tmp_path / 'run'} --resume {words}")
+
+
+def images(out):
+    return np.asarray(load(out / "synthetic").images[:])
+
+
+def test_a_run_and_everything_it_leaves(edm, tmp_path):
+    done = edm("--json --png")
+    assert done.code == 0, done.err
+    out = tmp_path / "run"
+    files = {"config.json", "certificate.json", "result.json", "samples.png"}
+    assert names(out) == {*files, "steps", "synthetic", "png"}
+    found = json.loads(done.out)
+    assert (found["images"], found["guarantee"]) == (30, NOTHING_PRIVATE)
+    assert read(out / "certificate.json")["statement"] == NOTHING_PRIVATE
+    assert images(out).shape == (30, 8, 8, 1)
+    assert np.bincount(load(out / "synthetic").labels).tolist() == [3] * 10
+    assert "may repeat them" in done.err
+
+
+def test_more_images_later_and_nothing_trained_again(edm, resumed, tmp_path, monkeypatch):
+    assert edm().code == 0
+    before = images(tmp_path / "run")
+    with monkeypatch.context() as patch:
+        patch.setattr("privet.recipes.edm.train_at_noise_levels", None)
+        assert resumed("--count 45").code == 0
+    after = images(tmp_path / "run")
+    assert len(after) == 45
+    assert np.array_equal(after[:30], before)
+    assert "done already" in resumed().err
+
+
+def test_a_killed_training_goes_on_to_the_same_end(edm, resumed, tmp_path, monkeypatch):
+    monkeypatch.setattr(releases, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    assert edm(out="whole").code == 0
+    keyed = diffusion.keyed
+    with monkeypatch.context() as patch:
+
+        def dying(*numbers):
+            if numbers == (0, 2):  # the third step of the training
+                raise Killed
+            return keyed(*numbers)
+
+        patch.setattr(diffusion, "keyed", dying)
+        with pytest.raises(Killed):
+            edm()
+    assert names(tmp_path / "run" / "steps") == {"unfinished-diffusion.safetensors"}
+    assert resumed().code == 0
+    assert np.array_equal(images(tmp_path / "run"), images(tmp_path / "whole"))
+
+
+def test_other_settings_are_not_gone_on_with(edm, privet, tmp_path):
+    assert edm().code == 0
+    other = TINY.replace("steps=3", "steps=4")
+    done = privet(f"synthesize --out {tmp_path / 'run'} --resume --method {other}")
+    assert done.code == 2
+    assert "steps" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "match"),
+    [
+        ("--epsilon 1", "leave out --epsilon"),
+        ("--public 0.5", "leave out --public"),
+        ("--soft-labels", "leave out --soft-labels"),
+        ("--noise-seed 1", "leave out --noise-seed"),
+        ("--method edm:guidance=-1", "0 or more"),
+        ("--method edm:speed=9", "no setting 'speed'"),
+        ("--preset best", "--preset"),
+        ("--count 0", "--count"),
+    ],
+)
+def test_refusals_write_nothing(edm, tmp_path, words, match):
+    done = edm(words)
+    assert done.code == 2
+    assert match in done.err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_dry_run_says_what_would_be_done(edm, tmp_path):
+    done = edm("--dry-run --json")
+    found = json.loads(done.out)
+    assert found["public_images"] == 1797
+    assert found["training"]["iterations"] == 4
+    assert found["parameters"] > 1000
+    assert "3,000 steps" in edm("--dry-run --method edm").out
+    assert not (tmp_path / "run").exists()

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -18,13 +18,6 @@ from privet.optim import Schedule, Sharpness, cosine
 from privet.optim.sharpness import gradient_of
 from privet.public.adversary import Adversary
 from privet.public.rows import PublicRows
-
-
-class Augmentation(Protocol):
-    """Views of images, such as `CropFlip`."""
-
-    def __call__(self, images: Tensor, num_views: int, generator: torch.Generator) -> Tensor:
-        """(N, C, H, W) to (N · num_views, C, H, W)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +47,7 @@ class WarmUp:
     weight_decay: float = 5e-4
     optimizer: Literal["sgd", "adam"] = "sgd"
     schedule: Schedule = field(default_factory=cosine)
-    augment: Augmentation | None = field(default_factory=CropFlip)
+    augment: CropFlip | None = field(default_factory=CropFlip)
     mixup_alpha: float = 0.0
     label_smoothing: float = 0.0
     cutmix: bool = False

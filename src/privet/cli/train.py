@@ -143,15 +143,24 @@ def train(
         option(
             _WARM_UP,
             "A column of Nasr et al. 2023: stands for --warm-up and --extended together.",
-            "cold|cold-extended|warm|extended",
+            "cold|cold-extended|warm|warm-syn|extended",
+        ),
+    ] = None,
+    synthetic: Annotated[
+        Text,
+        option(
+            _WARM_UP,
+            "Images made of public ones, as by privet synthesize --method edm: they serve wherever "
+            "public images do.",
+            "PATH",
         ),
     ] = None,
     warm_up: Annotated[
         Text,
         option(
             _WARM_UP,
-            "Train on public images first; public by default if there are any.",
-            "none|public",
+            "Train on public images first, or on synthetic ones too; by default on all there are.",
+            "none|public|synthetic",
         ),
     ] = None,
     warm_up_epochs: Annotated[

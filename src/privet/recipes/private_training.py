@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 from torch import nn
@@ -66,6 +67,7 @@ class TrainingConfig:
         keep_last: how many of the last weights are kept for ensembles.
         public_batch: rows in each public gradient.
         warm_up: training on public rows beforehand, if any.
+        synthetic_warm_up: whether it sees synthetic rows beside real ones.
         extended: the share of public rows that join private batches.
         engine: how gradients are taken; chosen by a short timing if not given.
         seed: of everything that is public.
@@ -81,6 +83,7 @@ class TrainingConfig:
     keep_last: int = 0
     public_batch: int = 64
     warm_up: WarmUp | None = None
+    synthetic_warm_up: bool = False
     extended: float = 0.0
     engine: EngineName | None = None
     seed: int = 0
@@ -138,6 +141,8 @@ class Material:
         input_shape: of one input, as it lies behind the hedge.
         num_classes: of the private rows.
         public: rows of the same inputs.
+        synthetic: rows of the private classes that were made of public ones; wherever public rows
+            serve a step, these do too.
         public_classes: how many classes the public rows have, if other ones.
         pixels: whether inputs are bytes.
         loss: of private steps, one number per view, from logits and targets.
@@ -146,14 +151,31 @@ class Material:
     input_shape: tuple[int, ...]
     num_classes: int
     public: PublicRows | None = None
+    synthetic: PublicRows | None = None
     public_classes: int | None = None
     pixels: bool = True
     loss: Loss = cross_entropy
 
-    @property
+    @cached_property
     def same_classes(self) -> PublicRows | None:
         """Public rows that can be learned from directly."""
-        return self.public if self.public_classes is None else None
+        kinds = list(self.by_kind.values())
+        if len(kinds) < 2:
+            return kinds[0] if kinds else None
+        return PublicRows(
+            torch.cat([each.inputs for each in kinds]), torch.cat([each.targets for each in kinds])
+        )
+
+    @property
+    def by_kind(self) -> dict[str, PublicRows]:
+        """Real and synthetic rows of the private classes, as far as there are any."""
+        real = self.public if self.public_classes is None else None
+        kinds = {"public": real, "synthetic": self.synthetic}
+        return {name: rows for name, rows in kinds.items() if rows is not None}
+
+    def warming(self, config: TrainingConfig) -> PublicRows | None:
+        """The rows of the private classes that a warm-up sees."""
+        return self.same_classes if config.synthetic_warm_up else self.by_kind.get("public")
 
 
 def noise_for(
@@ -240,7 +262,7 @@ def prepare(model: nn.Module, config: TrainingConfig, material: Material, keys: 
     """Everything that needs no private row: checks, the warm-up, the choice of an engine."""
     check(model, config, material, keys)
     if config.warm_up is not None:
-        _warm_up(model, config.warm_up, material, keys)
+        _warm_up(model, config, material, keys)
     return _engine_for(model, config, material, keys)
 
 
@@ -281,7 +303,7 @@ def check(model: nn.Module, config: TrainingConfig, material: Material, keys: Ke
         )
     if config.extended and material.same_classes is None:
         raise ConfigError("Only public rows of the private classes can join them: give some.")
-    if config.warm_up is not None and material.public is None:
+    if config.warm_up is not None and material.public is None and material.warming(config) is None:
         raise ConfigError("A warm-up needs public data: give some, or choose no warm-up.")
     trial = _trial_rows(model, material, 2)
     views = config.method.views.single(
@@ -359,34 +381,39 @@ def _engine_for(
     return EnginePlan(engine=engine, seconds_per_unit={}, reason="as asked")
 
 
-def _warm_up(model: nn.Module, config: WarmUp, material: Material, keys: Keys) -> None:
-    assert material.public is not None
+def _warm_up(model: nn.Module, config: TrainingConfig, material: Material, keys: Keys) -> None:
+    """All but the head on rows of other classes; then everything on those of the private ones."""
+    assert config.warm_up is not None
     generator = keys.generator(Purpose.WARM_UP)
     preprocess = to_float if material.pixels else nn.Identity()
-    if material.public_classes is None:
-        warm_up(model, material.public, config, generator=generator, preprocess=preprocess)
-        return
-    name, _ = final_linear(model)
-    warm_up_body(
-        model,
-        name,
-        material.public_classes,
-        material.public,
-        config,
-        generator=generator,
-        preprocess=preprocess,
-    )
+    if material.public_classes is not None and material.public is not None:
+        name, _ = final_linear(model)
+        warm_up_body(
+            model,
+            name,
+            material.public_classes,
+            material.public,
+            config.warm_up,
+            generator=generator,
+            preprocess=preprocess,
+        )
+    rows = material.warming(config)
+    if rows is not None:
+        warm_up(model, rows, config.warm_up, generator=generator, preprocess=preprocess)
 
 
 def treated_as_public(config: TrainingConfig, material: Material) -> tuple[str, ...]:
-    """What public rows were used for, for the certificate."""
-    if material.public is None:
-        return ()
-    uses = {
-        "warm-up": config.warm_up is not None,
+    """What public and synthetic rows were used for, for the certificate."""
+    rows = {"public": material.public, "synthetic": material.synthetic}
+    steps = {
         "gradients": config.method.needs_public_gradient,
         "mixing": config.method.views.needs_public,
         "joining private batches": config.extended > 0,
     }
-    used = ", ".join(name for name, active in uses.items() if active)
-    return (f"public rows for {used}",) if used else ()
+    found = []
+    for kind in (kind for kind, some in rows.items() if some is not None):
+        warmed = config.warm_up is not None and (kind == "public" or config.synthetic_warm_up)
+        used = [name for name, active in {"warm-up": warmed, **steps}.items() if active]
+        if used:
+            found.append(f"{kind} rows for {', '.join(used)}")
+    return tuple(found)

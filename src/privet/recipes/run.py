@@ -148,13 +148,15 @@ def _prepared(
     if not stage.config.model.sees_images:
         listener.note("Computing features of public and test images.")
     stage = stage.encoded()
-    if config.warm_up is not None and stage.material.public is not None:
+    own = stage.material.warming(config)
+    rows = stage.material.public if own is None else own
+    if config.warm_up is not None and rows is not None:
+        kind = "public and synthetic" if config.synthetic_warm_up else "public"
         listener.note(
-            f"Warming up on {len(stage.material.public):,} public images for "
-            f"{config.warm_up.epochs} epochs."
+            f"Warming up on {len(rows):,} {kind} images for {config.warm_up.epochs} epochs."
         )
     found = prepare(stage.network, config, stage.material, stage.keys)
-    known = config.warm_up is not None and stage.material.public_classes is None
+    known = config.warm_up is not None and own is not None
     return stage, engine or found, stage.accuracy() if known else None
 
 

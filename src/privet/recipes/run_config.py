@@ -95,6 +95,7 @@ class Asked(Words):
     keep_last: int | None = None
     public_batch: int | None = None
     scenario: str | None = None
+    synthetic: str | None = None
     warm_up: str | None = None
     warm_up_epochs: int | None = None
     extended: float | None = None
@@ -109,7 +110,13 @@ class Asked(Words):
     def placed(self) -> Self:
         """The model's folder too."""
         model = None if self.model is None else _placed_model(self.model)
-        return replace(super().placed(), model=model)
+        return replace(super().placed(), model=model, synthetic=self.data_choice.synthetic)
+
+    @property
+    def data_choice(self) -> DataChoice:
+        """Where images come from, synthetic ones too."""
+        choice = replace(super().data_choice, synthetic=self.synthetic)
+        return choice.placed()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -47,8 +47,7 @@ class Diagnostics:
     def _look(self, state: State, gradient: PrivateGradient | None) -> list[NotPrivate[Any]]:
         training = self._stage.config.training
         equation = self._equation()
-        rows = self._stage.material.same_classes
-        public = None if rows is None else {"public": rows}
+        public = self._stage.material.by_kind or None
         found: list[NotPrivate[Any]] = [
             gradient_norms(
                 self._hedge, equation, state, clip_norm=training.clip_norm, public=public

@@ -18,11 +18,13 @@ from privet.recipes.run_config import Asked, RunConfig, Words, absolute, read_mo
 from privet.recipes.sets import Sets
 from privet.recipes.slots import SLOT_NAMES, read_slot
 
-_WARM_UPS = ("none", "public")
+SYNTHETIC = "synthetic"
+_WARM_UPS = ("none", "public", SYNTHETIC)
 _SCENARIOS = {
     "cold": ("none", 0.0),
     "cold-extended": ("none", 1.0),
     "warm": ("public", 0.0),
+    "warm-syn": (SYNTHETIC, 0.0),
     "extended": ("public", 1.0),
 }
 Value = TypeVar("Value")
@@ -66,6 +68,8 @@ def _in_scenario(asked: Asked) -> Asked:
     if asked.scenario is None:
         return asked
     warm_up, extended = _SCENARIOS[named(_SCENARIOS, asked.scenario, "--scenario")]
+    if asked.scenario == "extended" and asked.synthetic is not None:
+        warm_up = SYNTHETIC  # as paper 000 has it; 004 makes none
     return replace(
         asked, warm_up=_or(asked.warm_up, warm_up), extended=_or(asked.extended, extended)
     )
@@ -100,7 +104,7 @@ def relation_of(asked: Words) -> Relation:
 
 def _training(asked: Asked, preset: Preset, sets: Sets, augment: CropFlip) -> TrainingConfig:
     warm_up = _warm_up(asked, preset, sets, augment)
-    taught = warm_up is not None and sets.public_classes is None
+    taught = warm_up is not None and (sets.public_classes is None or sets.synthetic is not None)
     learning_rate = preset.learning_rate * (preset.gentle if taught else 1.0)
     return TrainingConfig(
         method=_method(asked, preset, augment),
@@ -113,6 +117,7 @@ def _training(asked: Asked, preset: Preset, sets: Sets, augment: CropFlip) -> Tr
         keep_last=_or(asked.keep_last, 0),
         public_batch=_or(asked.public_batch, preset.public_batch),
         warm_up=warm_up,
+        synthetic_warm_up=warm_up is not None and _warm_up_rows(asked, sets) == SYNTHETIC,
         extended=_extended(asked),
         engine=_engine(asked),
         seed=_or(asked.seed, 0),
@@ -159,7 +164,7 @@ def _rate(asked: Asked, preset: Preset, sets: Sets) -> float:
             f"A batch of {batch_size:g} needs the number of private images, which is private: "
             "declare it with --declared-size, or give --sample-rate."
         )
-    joined = 0 if sets.public is None else num_joined(_extended(asked), len(sets.public))
+    joined = num_joined(_extended(asked), sets.num_shared) if sets.num_shared else 0
     if not 0 < batch_size <= size + joined:
         raise ConfigError(
             f"--batch-size is {batch_size:g}: give a number from 1 to {size + joined:g}."
@@ -176,14 +181,28 @@ def _extended(asked: Asked) -> float:
 
 def _warm_up(asked: Asked, preset: Preset, sets: Sets, augment: CropFlip) -> WarmUp | None:
     """On public rows, where there are any, unless told otherwise."""
-    wanted = named(_WARM_UPS, asked.warm_up or "public", "--warm-up")
-    if wanted == "none" or (asked.warm_up is None and sets.public is None):
+    wanted = _warm_up_rows(asked, sets)
+    if wanted == "none":
         if asked.warm_up_epochs is not None:
             raise ConfigError("--warm-up-epochs needs --warm-up public and --public data.")
         return None
+    if wanted == SYNTHETIC and sets.synthetic is None:
+        raise ConfigError(
+            "--warm-up synthetic needs --synthetic images: make some of public ones with privet "
+            "synthesize --method edm."
+        )
     epochs = _or(asked.warm_up_epochs, preset.warm_up.epochs)
     own = None if preset.warm_up.augment is None else augment
     return replace(preset.warm_up, epochs=epochs, augment=own)
+
+
+def _warm_up_rows(asked: Asked, sets: Sets) -> str:
+    """Those that were asked for; else all that there are."""
+    if asked.warm_up is not None:
+        return named(_WARM_UPS, asked.warm_up, "--warm-up")
+    if sets.synthetic is not None:
+        return SYNTHETIC
+    return "none" if sets.public is None else "public"
 
 
 def _engine(asked: Asked) -> EngineName | None:

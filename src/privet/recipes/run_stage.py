@@ -73,12 +73,14 @@ class Stage:
             return self
         encoder = encoder.to(self.device)
         public = _encoded(encoder, self.material.public)
-        if public is not None and isinstance(self.network, CentredHead):
-            self.network.centre_on(public.inputs)
+        synthetic = _encoded(encoder, self.material.synthetic)
+        seen = synthetic if public is None else public
+        if seen is not None and isinstance(self.network, CentredHead):
+            self.network.centre_on(seen.inputs)
         return replace(
             self,
             encoder=encoder,
-            material=replace(self.material, public=public),
+            material=replace(self.material, public=public, synthetic=synthetic),
             test=_encoded(encoder, self.test),
         )
 
@@ -178,8 +180,10 @@ class Stage:
         if training.warm_up is not None and self.material.public_classes is not None:
             used.append("public rows have other classes: a warm-up head of their own was dropped")
         used.extend(self.config.model.treated_as_public)
-        if not self.config.model.sees_images and self.material.public is not None:
-            used.append("public rows for the mean and the deviations of features")
+        if not self.config.model.sees_images:
+            kind = "synthetic" if self.material.public is None else "public"
+            if self.material.public is not None or self.material.synthetic is not None:
+                used.append(f"{kind} rows for the mean and the deviations of features")
         if self.test is not None:
             used.append("test rows, declared non-private, for accuracy during and after training")
         return tuple(used)
@@ -226,6 +230,7 @@ def staged(
         input_shape=config.model.input_shape(shape),
         num_classes=len(config.class_names),
         public=_rows(sets.public, place),
+        synthetic=_rows(sets.synthetic, place),
         public_classes=sets.public_classes,
         pixels=config.model.sees_images,
     )

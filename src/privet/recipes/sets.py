@@ -31,12 +31,14 @@ class DataChoice:
         test: likewise; declared not to be private.
         resize: one size for all, such as 32 or 32x48.
         channels: rgb or grey for all.
+        synthetic: images that were made of public ones, or none.
         seed: of the split.
     """
 
     source: str
     public: str | None = None
     test: str | None = None
+    synthetic: str | None = None
     resize: str | None = None
     channels: str | None = None
     seed: int = 0
@@ -54,6 +56,7 @@ class DataChoice:
             source=_placed(self.source),
             public=_placed(self.public) if isinstance(part_of(self.public), str) else self.public,
             test=_placed(self.test) if isinstance(part_of(self.test), str) else self.test,
+            synthetic=None if self.synthetic is None else _placed(self.synthetic),
         )
 
 
@@ -65,6 +68,7 @@ class Sets:
         private: rows that only the hedge may read.
         public: rows for whatever they are good for.
         test: rows that are declared not to be private.
+        synthetic: rows of the private classes that were made of public ones.
         public_classes: how many classes the public rows have, if other ones.
         notes: sentences for whoever started the run.
         labelled: whether the private rows have labels; else all are of one class.
@@ -73,9 +77,16 @@ class Sets:
     private: ImageSet
     public: ImageSet | None = None
     test: ImageSet | None = None
+    synthetic: ImageSet | None = None
     public_classes: int | None = None
     notes: tuple[str, ...] = ()
     labelled: bool = True
+
+    @property
+    def num_shared(self) -> int:
+        """Public rows of the private classes, synthetic ones included."""
+        real = self.public if self.public_classes is None else None
+        return sum(len(each) for each in (real, self.synthetic) if each is not None)
 
 
 def read_sets(choice: DataChoice, *, unread: bool = False, require_labels: bool = True) -> Sets:
@@ -107,15 +118,33 @@ def read_sets(choice: DataChoice, *, unread: bool = False, require_labels: bool 
                 "Classes have numbers for names: the public ones are taken to mean the same as the "
                 "private ones."
             )
+    synthetic = _synthetic(choice, private, notes, read)
     split = private.split(public=public, test=parts["test"], seed=choice.seed)
     return Sets(
         private=split.private,
         public=split.public,
         test=split.test,
+        synthetic=synthetic,
         public_classes=others,
         notes=tuple(notes),
         labelled=private.class_names != UNLABELLED,
     )
+
+
+def _synthetic(
+    choice: DataChoice, private: ImageSet, notes: list[str], read: Callable[..., ImageSet]
+) -> ImageSet | None:
+    """Images of a run of ours, or of any other origin, that are declared public."""
+    if choice.synthetic is None:
+        return None
+    refuse_private("synthetic", choice.synthetic, choice.source)
+    found = _fitting("synthetic", choice.synthetic, choice, private, notes, read)
+    if not same_classes(private, found):
+        raise ConfigError(
+            f"{shown(choice.synthetic)} has other classes ({found.num_classes}) than the private "
+            f"images ({private.num_classes}): give both the same class names."
+        )
+    return found
 
 
 def read_test(source: str, choice: DataChoice, like: ImageSet) -> tuple[ImageSet, list[str]]:

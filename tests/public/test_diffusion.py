@@ -11,7 +11,7 @@ from privet.augment import NonLeaking
 from privet.errors import ConfigError, DataError
 from privet.public import PublicRows
 from privet.public.ddpm import Ancestral, Ddpm
-from privet.public.diffusion import DiffusionTraining, noise_of, train_at_noise_levels
+from privet.public.diffusion import DiffusionTraining, Lesson, noise_of, train_at_noise_levels
 from privet.public.edm import Edm, Heun
 
 SHAPE = (4, 6, 2)
@@ -71,7 +71,7 @@ class TestEdm:
         """Table 1 of EDM: the frame leaves the network an answer of unit variance."""
         generator = torch.Generator().manual_seed(0)
         images = 0.5 * torch.randn(4000, 2, 4, 6, generator=generator)
-        losses = Edm(Nothing()).losses(images, labels(4000), None, generator)
+        losses = Edm(Nothing()).losses(Lesson(images, labels(4000)), generator)
         assert float(losses.mean()) == pytest.approx(1, abs=0.02)
 
     def test_the_frame(self):
@@ -168,9 +168,8 @@ class TestDdpm:
         assert float(found.mean()) == pytest.approx(0, abs=0.02)
 
     def test_the_loss_of_a_silent_network_is_that_of_noise(self):
-        losses = Ddpm(Nothing()).losses(
-            torch.zeros(2000, 2, 4, 6), labels(2000), None, torch.Generator().manual_seed(0)
-        )
+        lesson = Lesson(torch.zeros(2000, 2, 4, 6), labels(2000))
+        losses = Ddpm(Nothing()).losses(lesson, torch.Generator().manual_seed(0))
         assert float(losses.mean()) == pytest.approx(1, abs=0.02)
 
     def test_an_image_does_not_depend_on_those_beside_it(self):

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from privet.errors import ConfigError
-from privet.public.diffusion import noise_of
+from privet.public.diffusion import Lesson, noise_of
 
 
 class Ddpm(nn.Module):
@@ -41,19 +41,14 @@ class Ddpm(nn.Module):
         betas = torch.linspace(first, last, steps, dtype=torch.float64)
         self.register_buffer("kept", (1 - betas).cumprod(0), persistent=False)
 
-    def losses(
-        self,
-        images: Tensor,
-        labels: Tensor,
-        augmentation: Tensor | None,
-        generator: torch.Generator,
-    ) -> Tensor:
+    def losses(self, lesson: Lesson, generator: torch.Generator) -> Tensor:
         """Of the noise, at a step drawn for each image."""
+        images = lesson.images
         times = torch.randint(len(self.kept), (len(images),), generator=generator)
         noise = torch.randn(images.shape, generator=generator).to(images)
         kept = self.kept.cpu()[times].to(images)[:, None, None, None]
         noisy = kept.sqrt() * images + (1 - kept).sqrt() * noise
-        found: Tensor = self.network(noisy, times.to(images), labels, augmentation)
+        found: Tensor = self.network(noisy, times.to(images), lesson.labels, lesson.augmentation)
         return (found - noise).square().mean((1, 2, 3))
 
 

@@ -22,18 +22,27 @@ from privet.public.warm_up import seeded
 OnStep = Callable[[int, float], None]
 
 
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """Some images to learn from.
+
+    Args:
+        images: (N, C, H, W), in [-1, 1].
+        labels: a class each.
+        augmentation: what was done to each image, for a network to know; none for nothing.
+    """
+
+    images: Tensor
+    labels: Tensor
+    augmentation: Tensor | None = None
+
+
 class Task(Protocol):
     """A network and what it is asked of noisy images: `Edm`, `Ddpm`, and tasks of guides."""
 
     network: nn.Module
 
-    def losses(
-        self,
-        images: Tensor,
-        labels: Tensor,
-        augmentation: Tensor | None,
-        generator: torch.Generator,
-    ) -> Tensor:
+    def losses(self, lesson: Lesson, generator: torch.Generator) -> Tensor:
         """One number for each image, at a noise level drawn for it."""
 
 
@@ -114,9 +123,8 @@ def train_at_noise_levels(
             images, augmentation = config.augment(images, generator)
             augmentation = augmentation.to(device)
         with seeded(generator):  # dropout
-            losses = task.losses(
-                images.to(device), batch.targets.to(device), augmentation, generator
-            )
+            lesson = Lesson(images.to(device), batch.targets.to(device), augmentation)
+            losses = task.losses(lesson, generator)
         loss = losses.mean()
         value = float(loss.detach())
         if not math.isfinite(value):

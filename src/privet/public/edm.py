@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from privet.errors import ConfigError
-from privet.public.diffusion import noise_of
+from privet.public.diffusion import Lesson, noise_of
 
 Guidance = Callable[[Tensor, Tensor, Tensor], Tensor]
 """From noisy images, noise levels and labels to what is added to the score, in double precision."""
@@ -57,20 +57,15 @@ class Edm(nn.Module):
         found: Tensor = (d / length) ** 2 * images + s * d / length * answer
         return found
 
-    def losses(
-        self,
-        images: Tensor,
-        labels: Tensor,
-        augmentation: Tensor | None,
-        generator: torch.Generator,
-    ) -> Tensor:
+    def losses(self, lesson: Lesson, generator: torch.Generator) -> Tensor:
         """Weighed so that the network's own error counts alike at all noise levels."""
+        images = lesson.images
         draws = torch.randn(len(images), generator=generator)
         sigma = (self.noise_mean + self.noise_spread * draws).exp().to(images)
         noise = torch.randn(images.shape, generator=generator).to(images)
         noisy = images + sigma[:, None, None, None] * noise
         weight = (sigma**2 + self.data_spread**2) / (sigma * self.data_spread) ** 2
-        found: Tensor = self(noisy, sigma, labels, augmentation)
+        found: Tensor = self(noisy, sigma, lesson.labels, lesson.augmentation)
         return weight * (found - images).square().mean((1, 2, 3))
 
 

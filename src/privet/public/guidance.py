@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from privet.errors import ConfigError, DataError
 from privet.models.noisy_classifier import NoisyClassifier, NoisyDiscriminator
+from privet.public.diffusion import Lesson
 from privet.public.rows import PublicRows
 
 
@@ -58,16 +59,10 @@ class ClassifierTask:
         self.network: nn.Module = network
         self._levels = levels or Levels()
 
-    def losses(
-        self,
-        images: Tensor,
-        labels: Tensor,
-        augmentation: Tensor | None,
-        generator: torch.Generator,
-    ) -> Tensor:
+    def losses(self, lesson: Lesson, generator: torch.Generator) -> Tensor:
         """Cross-entropies."""
-        seen, noise = self._levels.noised(images, generator)
-        return F.cross_entropy(self.network(seen, noise), labels, reduction="none")
+        seen, noise = self._levels.noised(lesson.images, generator)
+        return F.cross_entropy(self.network(seen, noise), lesson.labels, reduction="none")
 
 
 class DiscriminatorTask:
@@ -77,17 +72,11 @@ class DiscriminatorTask:
         self.network: nn.Module = network
         self._levels, self._classes = levels or Levels(), network.classifier.num_classes
 
-    def losses(
-        self,
-        images: Tensor,
-        labels: Tensor,
-        augmentation: Tensor | None,
-        generator: torch.Generator,
-    ) -> Tensor:
+    def losses(self, lesson: Lesson, generator: torch.Generator) -> Tensor:
         """Cross-entropies of two classes."""
-        seen, noise = self._levels.noised(images, generator)
-        logits = self.network(seen, noise, labels % self._classes)
-        real = (labels < self._classes).to(logits)
+        seen, noise = self._levels.noised(lesson.images, generator)
+        logits = self.network(seen, noise, lesson.labels % self._classes)
+        real = (lesson.labels < self._classes).to(logits)
         return F.binary_cross_entropy_with_logits(logits, real, reduction="none")
 
 

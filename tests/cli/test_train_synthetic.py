@@ -92,3 +92,14 @@ def test_refusals_write_nothing(train, tmp_path, made, words, match):
     assert done.code in (2, 4)
     assert match in done.err
     assert not (tmp_path / "run").exists() or not names(tmp_path / "run")
+
+
+def test_steps_and_views_of_the_warm_up(train, tmp_path):
+    words = "--public 200 --warm-up-epochs 1 --model mlp --views plain"
+    done = train(f"{words} --warm-up-steps sam:radius=0.2 --warm-up-augment cutout")
+    assert done.code == 0, done.err
+    warm_up = config(tmp_path / "run")["training"]["warm_up"]
+    assert warm_up["sharpness"] == {"kind": "sam", "radius": 0.2, "alpha": 0.4}
+    assert warm_up["augment"]["cutout"] == 4
+    assert train(f"{words} --resume").code == 0
+    assert train("--warm-up-steps sam", out="other").code == 2  # nothing is public

@@ -36,8 +36,9 @@ def accuracy(model, public):
         },
         {"sharpness": Sharpness(kind="gsam")},
         {"adversary": Adversary(steps=2)},
+        {"auto_augment": True, "augment": None, "epochs": 20},
     ],
-    ids=["sgd", "adam", "mixed", "cut", "sam", "asam", "gsam", "adversarial"],
+    ids=["sgd", "adam", "mixed", "cut", "sam", "asam", "gsam", "adversarial", "auto"],
 )
 def test_it_learns_what_it_has_not_seen(changes):
     public, model = digits(), network()

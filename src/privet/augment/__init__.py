@@ -1,5 +1,6 @@
 """Views of an example: pixels as numbers, crops and flips, mixtures."""
 
+from privet.augment.auto import auto_augmented
 from privet.augment.crop_flip import CropFlip
 from privet.augment.curriculum import CropCurriculum
 from privet.augment.mixup import beta, cut_pairs, mix_pairs
@@ -10,6 +11,7 @@ __all__ = [
     "CropCurriculum",
     "CropFlip",
     "NonLeaking",
+    "auto_augmented",
     "beta",
     "cut_pairs",
     "mix_pairs",

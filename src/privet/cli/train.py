@@ -166,6 +166,24 @@ def train(
     warm_up_epochs: Annotated[
         Whole, option(_WARM_UP, "Passes over the public images.", "N")
     ] = None,
+    warm_up_steps: Annotated[
+        Text,
+        option(
+            _WARM_UP,
+            "How the warm-up steps: sgd (default), sam, asam or gsam[:radius=0.1], which look for "
+            "flat minima, or pgd[:radius=0.008,steps=10] on adversarial views.",
+            "NAME[:KEY=VALUE,…]",
+        ),
+    ] = None,
+    warm_up_augment: Annotated[
+        Text,
+        option(
+            _WARM_UP,
+            "Views in the warm-up: none, common (shifts and mirrors; default), cutout, cutmix or "
+            "auto (AutoAugment), each with the common ones.",
+            "NAME",
+        ),
+    ] = None,
     public_batch: Annotated[Whole, option(_WARM_UP, "Images in each public gradient.", "N")] = None,
     extended: Annotated[
         Number, option(_WARM_UP, "Let a share of the public images join private batches.", "SHARE")

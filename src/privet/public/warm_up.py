@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from privet.augment import CropFlip, beta, cut_pairs, mix_pairs, to_float
+from privet.augment import CropFlip, auto_augmented, beta, cut_pairs, mix_pairs, to_float
 from privet.errors import ConfigError
 from privet.optim import Schedule, Sharpness, cosine
 from privet.optim.sharpness import gradient_of
@@ -35,6 +35,7 @@ class WarmUp:
         augment: the one view of each image in each epoch; None for features.
         mixup_alpha: mix pairs of public rows with weights from Beta(alpha, alpha); 0 for none.
         label_smoothing: the share of every label that is spread over all classes.
+        auto_augment: draw views by AutoAugment's policies, before `augment`.
         cutmix: put a part of another image into each, and mix labels alike (Yun et al., 2019).
         sharpness: look for flat minima; none steps along the plain gradient.
         adversary: train on the worst views near by in the place of the views; none does not.
@@ -50,6 +51,7 @@ class WarmUp:
     augment: CropFlip | None = field(default_factory=CropFlip)
     mixup_alpha: float = 0.0
     label_smoothing: float = 0.0
+    auto_augment: bool = False
     cutmix: bool = False
     sharpness: Sharpness | None = None
     adversary: Adversary | None = None
@@ -174,6 +176,8 @@ class _Run:
         """What the network sees of those rows, and label probabilities."""
         batch, config = self.public.select(rows).to(self.device), self.config
         inputs = self.preprocess(batch.inputs)
+        if config.auto_augment:
+            inputs = auto_augmented(inputs)
         if config.augment is not None:
             inputs = config.augment(inputs, 1, self.generator)
         labels = F.one_hot(batch.targets, self.num_classes).to(inputs.dtype)

@@ -98,6 +98,8 @@ class Asked(Words):
     synthetic: str | None = None
     warm_up: str | None = None
     warm_up_epochs: int | None = None
+    warm_up_steps: str | None = None
+    warm_up_augment: str | None = None
     extended: float | None = None
     views: str | None = None
     perturb: str | None = None

@@ -17,6 +17,7 @@ from privet.recipes.private_training import TrainingConfig, num_joined
 from privet.recipes.run_config import Asked, RunConfig, Words, absolute, read_model
 from privet.recipes.sets import Sets
 from privet.recipes.slots import SLOT_NAMES, read_slot
+from privet.recipes.warm_ups import warm_up_steps, warm_up_views
 
 SYNTHETIC = "synthetic"
 _WARM_UPS = ("none", "public", SYNTHETIC)
@@ -183,8 +184,10 @@ def _warm_up(asked: Asked, preset: Preset, sets: Sets, augment: CropFlip) -> War
     """On public rows, where there are any, unless told otherwise."""
     wanted = _warm_up_rows(asked, sets)
     if wanted == "none":
-        if asked.warm_up_epochs is not None:
-            raise ConfigError("--warm-up-epochs needs --warm-up public and --public data.")
+        for name in ("warm_up_epochs", "warm_up_steps", "warm_up_augment"):
+            if getattr(asked, name) is not None:
+                option = "--" + name.replace("_", "-")
+                raise ConfigError(f"{option} needs --warm-up public and --public data.")
         return None
     if wanted == SYNTHETIC and sets.synthetic is None:
         raise ConfigError(
@@ -192,8 +195,10 @@ def _warm_up(asked: Asked, preset: Preset, sets: Sets, augment: CropFlip) -> War
             "synthesize --method edm."
         )
     epochs = _or(asked.warm_up_epochs, preset.warm_up.epochs)
-    own = None if preset.warm_up.augment is None else augment
-    return replace(preset.warm_up, epochs=epochs, augment=own)
+    views = warm_up_views(asked.warm_up_augment, preset.warm_up, augment)
+    return replace(
+        preset.warm_up, epochs=epochs, **views, **warm_up_steps(asked.warm_up_steps or "sgd")
+    )
 
 
 def _warm_up_rows(asked: Asked, sets: Sets) -> str:

@@ -81,9 +81,9 @@ def synthesize(
         option(
             METHOD,
             "What looks at images: conv[:epochs=12] (trained on public images), "
-            "private[:share=0.5] (trained on private ones, for a share of ε), untrained, the "
-            "encoder.safetensors of another run, or efficientnet-lite0 to 2[:image_size=64]; "
-            "several with + between them.",
+            "private[:share=0.5] (trained on private ones, for a share of ε), procedural (trained "
+            "on images of nothing), untrained, the encoder.safetensors of another run, or "
+            "efficientnet-lite0 to 2[:image_size=64]; several with + between them.",
             "NAME|PATH[+…]",
         ),
     ] = None,

@@ -3,8 +3,8 @@
 from privet.public.ddpm import Ancestral, Ddpm
 from privet.public.diffusion import DiffusionTraining, train_at_noise_levels
 from privet.public.edm import Edm, Heun
-from privet.public.fractal import fractal_noise
 from privet.public.head import final_linear, warm_up_body
+from privet.public.procedural import fractal_noise, procedural_rows
 from privet.public.rows import PublicRows
 from privet.public.warm_up import EpochRecord, WarmUp, warm_up
 
@@ -19,6 +19,7 @@ __all__ = [
     "WarmUp",
     "final_linear",
     "fractal_noise",
+    "procedural_rows",
     "train_at_noise_levels",
     "warm_up",
     "warm_up_body",

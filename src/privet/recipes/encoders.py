@@ -18,7 +18,7 @@ from privet.errors import ConfigError, DataError
 from privet.models import ConvEncoder, Encoder, SideBySide, branches, efficientnet_lite, joined
 from privet.models.layers import group_norm
 from privet.privacy import Budget, Event, Relation
-from privet.public import PublicRows, WarmUp, warm_up
+from privet.public import PublicRows, WarmUp, procedural_rows, warm_up
 from privet.public.warm_up import seeded
 from privet.recipes.forms import Kind
 from privet.recipes.models import ImageShape
@@ -134,6 +134,41 @@ class Pretrained(_Public):
             augment=CropFlip(padding=self.shift, flip=False, mode="constant", invert=invert),
             label_smoothing=0.1,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Procedural(Pretrained):
+    """The same network, trained on images of nothing: the last resort where nothing is public.
+
+    Args:
+        images: of each random process.
+    """
+
+    images: int = 400
+    needs_public: bool = field(default=False, init=False)
+    treated_as_public: tuple[str, ...] = field(
+        default=("images of random processes, drawn from a seed, that taught the encoder",),
+        init=False,
+    )
+
+    def __post_init__(self) -> None:
+        if self.images < 1:
+            raise ConfigError(f"--encoder images is {self.images}: give 1 or more.")
+
+    def outline(self, shape: ImageShape, public: PublicRows | None) -> nn.Module:
+        """Untrained."""
+        return super().outline(shape, self._rows(shape, 1))
+
+    def made(
+        self, shape: ImageShape, public: PublicRows | None, memory: Once, told: Told
+    ) -> nn.Module:
+        """Trained once, then remembered."""
+        device = None if public is None else public.inputs.device
+        rows = self._rows(shape, self.images)
+        return super().made(shape, rows if device is None else rows.to(device), memory, told)
+
+    def _rows(self, shape: ImageShape, images: int) -> PublicRows:
+        return procedural_rows(shape, images, torch.Generator().manual_seed(self.seed))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -301,7 +336,9 @@ def choices_of(encoder: EncoderChoice) -> tuple[EncoderChoice, ...]:
 
 def needs_nothing_public(encoder: EncoderChoice) -> bool:
     """Whether it is for runs in which nothing is public."""
-    return all(isinstance(each, PrivatelyTrained | Untrained) for each in choices_of(encoder))
+    return all(
+        isinstance(each, PrivatelyTrained | Untrained | Procedural) for each in choices_of(encoder)
+    )
 
 
 def lessons_of(encoder: EncoderChoice) -> PrivatelyTrained | None:
@@ -333,6 +370,7 @@ def _teaching(public: PublicRows | None) -> PublicRows:
 ENCODERS = {
     "conv": Kind(Pretrained),
     "private": Kind(PrivatelyTrained),
+    "procedural": Kind(Procedural),
     "untrained": Kind(Untrained),
     "saved": Kind(Saved),
     "efficientnet-lite0": Kind(ImageNet, {"version": 0}),

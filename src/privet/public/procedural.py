@@ -93,7 +93,7 @@ def dead_leaves(
         return torch.rand(count, *more, generator=generator)[..., None, None]
 
     for _ in range(_LEAVES):
-        least, most = 1.0, max(1.5, largest * side)
+        least, most = side / 14, largest * side
         # Areas without a scale: radii with density r^-3.
         radius = (least**-2 + drawn() * (most**-2 - least**-2)) ** -0.5
         y, x = down - drawn() * height, across - drawn() * width
@@ -127,12 +127,16 @@ def oriented_waves(
     centre = frequency * math.sin(angle), frequency * math.cos(angle)
     gap = (down - centre[0]) ** 2 + (across - centre[1]) ** 2
     window = torch.exp(-gap / (2 * (0.4 * frequency) ** 2))
-    size = (count, channels, height, width)
-    spectrum = torch.complex(
-        torch.randn(size, generator=generator), torch.randn(size, generator=generator)
-    )
-    noise = torch.fft.ifft2(spectrum * window).real
-    noise = noise / noise.std((1, 2, 3), keepdim=True)
+
+    def waves(many: int) -> Tensor:
+        size = (count, many, height, width)
+        spectrum = torch.complex(
+            torch.randn(size, generator=generator), torch.randn(size, generator=generator)
+        )
+        noise: Tensor = torch.fft.ifft2(spectrum * window).real
+        return noise / noise.std((1, 2, 3), keepdim=True)
+
+    noise = math.sqrt(1 - _OWN**2) * waves(1) + _OWN * waves(channels)
     pixels = 255 * torch.sigmoid(2 * noise)
     return pixels.round().to(torch.uint8).movedim(1, -1).contiguous()
 

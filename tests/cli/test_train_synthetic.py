@@ -103,3 +103,12 @@ def test_steps_and_views_of_the_warm_up(train, tmp_path):
     assert warm_up["augment"]["cutout"] == 4
     assert train(f"{words} --resume").code == 0
     assert train("--warm-up-steps sam", out="other").code == 2  # nothing is public
+
+
+def test_a_private_release_of_the_same_images_adds_up(train, synthesize, tmp_path, made):
+    assert synthesize(out="shared").code == 0
+    words = "--warm-up-epochs 1 --synthetic"
+    done = train(f"{words} {tmp_path / 'shared' / 'synthetic'}")
+    assert done.code == 0, done.err
+    assert "its ε adds to this run's" in done.err
+    assert "adds to" not in train(f"{words} {made / 'digits'}", out="other").err

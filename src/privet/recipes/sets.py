@@ -144,6 +144,12 @@ def _synthetic(
             f"{shown(choice.synthetic)} has other classes ({found.num_classes}) than the private "
             f"images ({private.num_classes}): give both the same class names."
         )
+    certificate = Path(choice.synthetic).parent / "certificate.json"
+    if certificate.is_file() and '"epsilon"' in certificate.read_text(encoding="utf-8"):
+        notes.append(
+            "The synthetic images are a private release themselves: if it was of these private "
+            "images, its ε adds to this run's."
+        )
     return found
 
 

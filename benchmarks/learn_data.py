@@ -14,7 +14,7 @@ from privet.augment import to_float
 from privet.data import load
 from privet.models import efficientnet_lite
 from privet.public import PublicRows
-from privet.recipes.private_training import Material
+from privet.recipes.training_config import Material
 
 PUBLIC, SPLIT_SEED = 0.04, 0
 CACHE = Path(tempfile.gettempdir()) / "privet-features"

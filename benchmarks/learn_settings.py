@@ -27,7 +27,7 @@ from privet.learn import (
 from privet.learn.views import AsIs
 from privet.models import MLP, ConvNet
 from privet.public import WarmUp
-from privet.recipes.private_training import TrainingConfig
+from privet.recipes.training_config import TrainingConfig
 
 SEEDS = (0, 1, 2)
 # With more seeds, all but the first also at other ε; for images, those that were best at ε = 1.

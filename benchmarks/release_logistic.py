@@ -16,7 +16,7 @@ from privet.learn.equation import INPUTS, TARGETS
 from privet.measure import predictions
 from privet.models import MLP
 from privet.recipes.methods import dp_sgd
-from privet.recipes.private_training import Material
+from privet.recipes.training_config import Material
 from release_data import encoder, public_rows
 from release_making import Terms
 

@@ -10,12 +10,8 @@ from privet.learn import EngineName, Method, PublicOrigin
 from privet.models import MLP
 from privet.privacy import Ledger
 from privet.public import PublicRows
-from privet.recipes.private_training import (
-    Material,
-    TrainingConfig,
-    private_training,
-    treated_as_public,
-)
+from privet.recipes.private_training import private_training, treated_as_public
+from privet.recipes.training_config import Material, TrainingConfig
 
 
 @pytest.fixture

@@ -28,10 +28,10 @@ from privet.optim import Schedule
 from privet.privacy import Budget, Relation
 from privet.public import WarmUp
 from privet.recipes.models import ConvNetModel, EncoderHead, MLPModel, TinyViT, WideResNetModel
-from privet.recipes.private_training import TrainingConfig
 from privet.recipes.run_config import RunConfig, first_difference, read_model
 from privet.recipes.sets import DataChoice
 from privet.recipes.slots import model_text, read_slot, slot_text
+from privet.recipes.training_config import TrainingConfig
 
 PLAIN = CropFlip(padding=1, flip=False)
 

@@ -36,6 +36,7 @@ from privet.learn.perturbations import Perturbation, Unperturbed
 from privet.learn.scales import Scale, Unscaled
 from privet.learn.updates import SGD, Memory, Pace, Update
 from privet.learn.views import AsIs, Surroundings, Views
+from privet.optim.sharpness import gradient_of
 from privet.public import PublicRows
 
 INPUTS, TARGETS = "images", "labels"
@@ -234,10 +235,7 @@ class Equation:
         parameters = trainable(self.model)
         with torch.enable_grad():
             loss = self.loss(self.model(views.inputs), views.targets).mean()
-            found = torch.autograd.grad(
-                loss, list(parameters.values()), allow_unused=True, materialize_grads=True
-            )
-        return PublicGradient(dict(zip(parameters, found, strict=True)))
+            return PublicGradient(gradient_of(loss, parameters))
 
     def _joined_sum(self, summand: Summand, steps: Steps, step: int) -> Blocks:
         """Public rows, sampled, clipped and added like private ones, without noise of their own."""

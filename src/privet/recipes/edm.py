@@ -7,8 +7,7 @@ them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
@@ -16,6 +15,7 @@ from torch import Tensor, nn
 
 from privet.augment import to_pixels
 from privet.errors import ConfigError, DataError
+from privet.keys import keyed
 from privet.models import DenoisingUNet
 from privet.models.noisy_classifier import NoisyClassifier, NoisyDiscriminator
 from privet.public import DiffusionTraining, Edm, Heun, PublicRows, train_at_noise_levels
@@ -27,6 +27,7 @@ from privet.public.guidance import (
     DiscriminatorTask,
     real_and_synthetic,
 )
+from privet.public.warm_up import seeded
 from privet.recipes.releases import (
     Drawn,
     Images,
@@ -150,10 +151,10 @@ def edm(
             torch.cat([torch.from_numpy(images) for images, _ in batches]),
             torch.cat([torch.from_numpy(labels) for _, labels in batches]),
         )
-        with _seeded(s.seed):
+        with seeded(keyed(s.seed)):
             classifier = NoisyClassifier(num_classes, channels).to(device)
         trained("classifier", ClassifierTask(classifier), public, guides)
-        with _seeded(s.seed):
+        with seeded(keyed(s.seed)):
             discriminator = NoisyDiscriminator(classifier).to(device)
         both = real_and_synthetic(public, synthetic, num_classes)
         trained("discriminator", DiscriminatorTask(discriminator), both, guides)
@@ -164,7 +165,7 @@ def edm(
 def first_weights(s: PublicEdm, num_classes: int, image_shape: tuple[int, int, int]) -> nn.Module:
     """The U-Net before it has learned anything."""
     height, width, channels = image_shape
-    with _seeded(s.seed):
+    with seeded(keyed(s.seed)):
         return DenoisingUNet(
             num_classes,
             channels,
@@ -174,13 +175,6 @@ def first_weights(s: PublicEdm, num_classes: int, image_shape: tuple[int, int, i
             dropout=s.dropout,
             augmentations=0 if s.training.augment is None else s.training.augment.size,
         )
-
-
-@contextmanager
-def _seeded(seed: int) -> Iterator[None]:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        yield
 
 
 def _check(public: PublicRows, num_classes: int) -> None:

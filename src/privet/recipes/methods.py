@@ -26,12 +26,8 @@ from privet.learn import (
     PublicOrigin,
 )
 from privet.learn.views import Views
-from privet.recipes.private_training import (
-    Material,
-    TrainedModel,
-    TrainingConfig,
-    private_training,
-)
+from privet.recipes.private_training import TrainedModel, private_training
+from privet.recipes.training_config import Material, TrainingConfig
 
 
 def views_of(num_views: int, augment: CropFlip | None = None) -> Views:

@@ -32,14 +32,7 @@ from privet.public import PublicRows
 from privet.public.warm_up import seeded
 from privet.recipes.interrupts import undisturbed
 from privet.recipes.models import ImageShape
-from privet.recipes.private_training import (
-    Launch,
-    Material,
-    TrainingConfig,
-    fly,
-    noise_for,
-    prepare,
-)
+from privet.recipes.private_training import Launch, fly, noise_for, prepare
 from privet.recipes.releases import (
     USUAL_SIZE,
     Memory,
@@ -49,6 +42,7 @@ from privet.recipes.releases import (
     plan_releases,
     require_labels,
 )
+from privet.recipes.training_config import Material, TrainingConfig
 from privet.release.placing import moved
 
 NAME = "encoder"

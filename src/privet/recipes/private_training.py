@@ -5,9 +5,7 @@ The published systems are settings of it: see `recipes.methods`.
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 
 import torch
 from torch import nn
@@ -28,17 +26,15 @@ from privet.learn.equation import (
     INPUTS,
     TARGETS,
     Equation,
-    Method,
     OnGradient,
     random_rows,
     units_of,
 )
 from privet.learn.gradients import Blocks, combined, copied, trainable
 from privet.learn.keys import Keys, Purpose
-from privet.learn.objective import Examples, Loss, cross_entropy
+from privet.learn.objective import Examples
 from privet.learn.origins import NoOrigin
-from privet.learn.training import Course, OnStep, Progress, train
-from privet.optim import ExponentialAverage, Schedule
+from privet.learn.training import OnStep, Progress, train
 from privet.privacy import (
     PLD,
     Budget,
@@ -49,73 +45,8 @@ from privet.privacy import (
     certify,
     noise_multiplier,
 )
-from privet.public import PublicRows, WarmUp, final_linear, warm_up, warm_up_body
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainingConfig:
-    """Everything that is decided before a private row is read.
-
-    Args:
-        method: the slots of equation 1.
-        sampling_rate: with which probability each row joins a step.
-        epochs: passes over the private rows on average; steps = epochs / rate.
-        clip_norm: C.
-        learning_rate: at its highest.
-        schedule: of the learning rate.
-        ema_decay: of the moving average of weights, which is what is kept.
-        keep_last: how many of the last weights are kept for ensembles.
-        public_batch: rows in each public gradient.
-        warm_up: training on public rows beforehand, if any.
-        synthetic_warm_up: whether it sees synthetic rows beside real ones.
-        extended: the share of public rows that join private batches.
-        engine: how gradients are taken; chosen by a short timing if not given.
-        seed: of everything that is public.
-    """
-
-    method: Method
-    sampling_rate: float
-    epochs: float
-    clip_norm: float = 1.0
-    learning_rate: float = 1.0
-    schedule: Schedule = field(default_factory=Schedule)
-    ema_decay: float = 0.9999
-    keep_last: int = 0
-    public_batch: int = 64
-    warm_up: WarmUp | None = None
-    synthetic_warm_up: bool = False
-    extended: float = 0.0
-    engine: EngineName | None = None
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if not 0 < self.sampling_rate <= 1:
-            raise ConfigError(f"The sampling rate must lie in (0, 1], not {self.sampling_rate:g}.")
-        if not 0 < self.epochs < math.inf:
-            raise ConfigError(f"The number of epochs must be above 0, not {self.epochs:g}.")
-        if self.public_batch < 1:
-            raise ConfigError(f"The public batch must be at least 1, not {self.public_batch}.")
-        if not 0 <= self.extended <= 1:
-            raise ConfigError(
-                f"The share of public rows that join must lie in [0, 1], not {self.extended:g}."
-            )
-        _ = self.course
-
-    @property
-    def steps(self) -> int:
-        """How many steps there are."""
-        return max(1, round(self.epochs / self.sampling_rate))
-
-    @property
-    def course(self) -> Course:
-        """How a run goes through its steps."""
-        return Course(
-            steps=self.steps,
-            learning_rate=self.learning_rate,
-            schedule=self.schedule,
-            average=ExponentialAverage(decay=self.ema_decay),
-            keep_last=self.keep_last,
-        )
+from privet.public import PublicRows, final_linear, warm_up, warm_up_body
+from privet.recipes.training_config import Material, TrainingConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,51 +62,6 @@ class TrainedModel:
     def average(self) -> Blocks:
         """The averaged weights, which the model carries."""
         return self.progress.average
-
-
-@dataclass(frozen=True, kw_only=True)
-class Material:
-    """What a run works on besides private rows: shapes are public, and so are these rows.
-
-    Args:
-        input_shape: of one input, as it lies behind the hedge.
-        num_classes: of the private rows.
-        public: rows of the same inputs.
-        synthetic: rows of the private classes that were made of public ones; wherever public rows
-            serve a step, these do too.
-        public_classes: how many classes the public rows have, if other ones.
-        pixels: whether inputs are bytes.
-        loss: of private steps, one number per view, from logits and targets.
-    """
-
-    input_shape: tuple[int, ...]
-    num_classes: int
-    public: PublicRows | None = None
-    synthetic: PublicRows | None = None
-    public_classes: int | None = None
-    pixels: bool = True
-    loss: Loss = cross_entropy
-
-    @cached_property
-    def same_classes(self) -> PublicRows | None:
-        """Public rows that can be learned from directly."""
-        kinds = list(self.by_kind.values())
-        if len(kinds) < 2:
-            return kinds[0] if kinds else None
-        return PublicRows(
-            torch.cat([each.inputs for each in kinds]), torch.cat([each.targets for each in kinds])
-        )
-
-    @property
-    def by_kind(self) -> dict[str, PublicRows]:
-        """Real and synthetic rows of the private classes, as far as there are any."""
-        real = self.public if self.public_classes is None else None
-        kinds = {"public": real, "synthetic": self.synthetic}
-        return {name: rows for name, rows in kinds.items() if rows is not None}
-
-    def warming(self, config: TrainingConfig) -> PublicRows | None:
-        """The rows of the private classes that a warm-up sees."""
-        return self.same_classes if config.synthetic_warm_up else self.by_kind.get("public")
 
 
 def noise_for(

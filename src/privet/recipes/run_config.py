@@ -10,9 +10,9 @@ from typing import Any, Protocol, Self
 from privet.errors import ConfigError
 from privet.privacy import Budget, Relation
 from privet.recipes.models import ImageShape, Model
-from privet.recipes.private_training import TrainingConfig
 from privet.recipes.sets import DataChoice
 from privet.recipes.slots import FORMS
+from privet.recipes.training_config import TrainingConfig
 
 
 @dataclass(frozen=True, kw_only=True)

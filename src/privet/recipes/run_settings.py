@@ -13,10 +13,11 @@ from privet.privacy import Ledger, Relation, Unit
 from privet.public import WarmUp
 from privet.recipes.models import Model
 from privet.recipes.presets import METHODS, PRESETS, SCHEDULES, Preset, augmentation, named
-from privet.recipes.private_training import TrainingConfig, num_joined
+from privet.recipes.private_training import num_joined
 from privet.recipes.run_config import Asked, RunConfig, Words, absolute, read_model
 from privet.recipes.sets import Sets
 from privet.recipes.slots import SLOT_NAMES, read_slot
+from privet.recipes.training_config import TrainingConfig
 from privet.recipes.warm_ups import warm_up_steps, warm_up_views
 
 SYNTHETIC = "synthetic"

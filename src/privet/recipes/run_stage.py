@@ -23,16 +23,11 @@ from privet.privacy.accountants import PLD
 from privet.public import PublicRows, final_linear
 from privet.public.warm_up import seeded
 from privet.recipes.models import CentredHead, features
-from privet.recipes.private_training import (
-    Material,
-    check,
-    expected_rows,
-    noise_for,
-    treated_as_public,
-)
+from privet.recipes.private_training import check, expected_rows, noise_for, treated_as_public
 from privet.recipes.run_config import Asked, RunConfig
 from privet.recipes.run_settings import preset_of, resolved
 from privet.recipes.sets import Sets, read_sets
+from privet.recipes.training_config import Material
 
 _ROWS_PER_ENCODING = 64
 _LARGE_DELTA = 1e-3

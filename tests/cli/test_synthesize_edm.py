@@ -113,3 +113,18 @@ def test_a_dry_run_says_what_would_be_done(edm, tmp_path):
     assert found["parameters"] > 1000
     assert "3,000 steps" in edm("--dry-run --method edm").out
     assert not (tmp_path / "run").exists()
+
+
+def test_a_ledger_of_an_earlier_run_is_kept(edm, synthesize, tmp_path):
+    assert synthesize().code == 0
+    done = edm("--force")
+    assert done.code == 0, done.err
+    assert "ledger is kept" in done.err
+    assert (tmp_path / "run" / "ledger.1.db").is_file()
+
+
+def test_there_must_be_a_run_to_go_on_with(edm, tmp_path):
+    done = edm("--resume")
+    assert done.code == 2
+    assert "holds no run" in done.err
+    assert not (tmp_path / "run").exists()

@@ -179,6 +179,8 @@ def synthesize_public(
     begun = session.resume
     try:
         if session.resume:
+            if not folder.holds_run:
+                raise ConfigError(f"{folder} holds no run to go on with: start one.")
             stored = folder.read(CONFIG)
             asked = asked.over(stored["asked"])
             wanted = Wanted(count=stored["count"], png=stored["png"]).grown(count, png)
@@ -197,7 +199,9 @@ def synthesize_public(
                     return PublicResult(folder=folder.path, summary=folder.read(RESULT))
             else:
                 folder.check_free(force=session.force)  # another process may have been quicker
-                folder.clear()
+                kept = folder.clear()
+                if kept is not None:
+                    listener.note(f"The earlier run's ledger is kept as {kept}.")
             check_space(folder, config, wanted)
             _write_config(folder, asked, config, wanted)
             begun = True

@@ -39,9 +39,9 @@ class Fainter(Randomness):
         super().__init__(seed=seed)
         self._share = share
 
-    def noise(self, stream: int, step: int, block: int, shape: torch.Size) -> Tensor:
+    def noise(self, stream: int, step: int, draw: int, size: int) -> Tensor:
         """A share of it."""
-        return self._share * super().noise(stream, step, block, shape)
+        return self._share * super().noise(stream, step, draw, size)
 
 
 class Releases(NoMemory):

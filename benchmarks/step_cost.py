@@ -316,13 +316,13 @@ def bookkeeping(rounds: int) -> dict[str, float]:
     model = WideResNet(16, 4, CLASSES)
     rows = random_rows(SHAPE, CLASSES, 64, pixels=True)
     ghost = Engine(name=EngineName.GHOST, physical_batch=32)
-    shapes = [parameter.shape for parameter in trainable(model).values()]
+    sizes = [parameter.numel() for parameter in trainable(model).values()]
     randomness, numbers = Randomness(0), iter(range(10**9))
 
     def noise() -> None:
         step = next(numbers)
-        for block, shape in enumerate(shapes):
-            randomness.noise(0, step, block, shape)
+        for draw, size in enumerate(sizes):
+            randomness.noise(0, step, draw, size)
 
     with tempfile.TemporaryDirectory() as folder, hedged(rows) as steps:
         ledger = Ledger.create(

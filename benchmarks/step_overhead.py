@@ -61,7 +61,7 @@ def measure(repetitions: int, seed: int) -> dict[str, Any]:
     def noise() -> None:
         step = next(number)
         for index, block in enumerate(blocks.values()):
-            randomness.noise(0, step, index, block.shape)
+            randomness.noise(0, step, index, block.numel())
 
     with tempfile.TemporaryDirectory() as folder:
         ledger = Ledger.create(

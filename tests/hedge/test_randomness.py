@@ -10,6 +10,7 @@ from scipy import stats
 
 from privet.errors import LedgerError, PrivacyError
 from privet.hedge import Count, GaussianSum, Hedge, PerRow, PoissonSum, Randomness
+from privet.hedge.randomness import _standard_normal
 from privet.privacy import Ledger, Plan, Reservation
 
 SIZE = 20_000
@@ -66,14 +67,43 @@ def test_trap_an_empty_batch_is_noise_and_counts(reserve, step_event):
     assert steps.remaining == 49
 
 
-def test_steps_blocks_and_streams_are_independent():
+def test_steps_draws_and_streams_are_independent():
     source = Randomness()
     draws = [
-        source.noise(stream, step, block, torch.Size([SIZE])).numpy()
-        for stream, step, block in [(0, 0, 0), (0, 1, 0), (1, 0, 0), (0, 0, 1), (1, 1, 1)]
+        source.noise(stream, step, draw, SIZE).numpy()
+        for stream, step, draw in [(0, 0, 0), (0, 1, 0), (1, 0, 0), (0, 0, 1), (1, 1, 1)]
     ]
     correlations = np.corrcoef(draws) - np.eye(len(draws))
     assert np.abs(correlations).max() < 6 / np.sqrt(SIZE)
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 7])
+def test_a_draw_has_any_size(size):
+    assert len(Randomness().noise(0, 0, 0, size)) == size
+
+
+def test_the_two_halves_of_a_draw_are_independent():
+    """They come of the same bits: neither they nor their lengths may tell of each other."""
+    one, other = Randomness().noise(0, 0, 0, 2 * SIZE).numpy().reshape(2, SIZE)
+    for function in (np.asarray, np.square, np.abs, np.sign):
+        correlation = np.corrcoef(function(one), function(other))[0, 1]
+        assert abs(correlation) < 6 / np.sqrt(SIZE)
+
+
+def test_tails_are_as_heavy_as_they_should_be():
+    sample = np.abs(Randomness().noise(0, 0, 0, 4_000_000).numpy())
+    for bound in (3.0, 4.0, 4.5):
+        beyond = int((sample > bound).sum())
+        share = 2 * stats.norm.sf(bound)
+        assert stats.binomtest(beyond, len(sample), share).pvalue > SIGNIFICANCE
+
+
+def test_no_bits_are_too_extreme():
+    extremes = torch.tensor([0, 1, -1, (1 << 63) - 1, -(1 << 63)])
+    pairs = torch.cartesian_prod(extremes, extremes)
+    found = _standard_normal(pairs[:, 0], pairs[:, 1])
+    assert found.isfinite().all()
+    assert 9.3 < float(found.abs().max()) < 9.4
 
 
 def test_samples_have_their_rate_and_are_independent_across_steps():

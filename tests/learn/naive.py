@@ -238,12 +238,8 @@ class Naive:
         return sum(u * min(1.0, CLIP / float(u.norm())) for u in vectors)
 
     def noise(self, step):
-        randomness = Randomness(SEED)
-        parts = [
-            randomness.noise(0, step, block, shape).flatten()
-            for block, shape in enumerate(self.shapes.values())
-        ]
-        return SIGMA * CLIP * torch.cat(parts)
+        size = sum(shape.numel() for shape in self.shapes.values())
+        return SIGMA * CLIP * Randomness(SEED).noise(0, step, 0, size)
 
     def step(self, step, total_steps, views):
         """One step; `views` are those of all rows that take part, or none."""

@@ -99,7 +99,8 @@ def test_noise_is_that_of_repeated_releases():
         noise = Randomness(seed=repetition)
         released = NoisySum(
             {
-                name: block + CLIP * MULTIPLIER * noise.noise(0, 0, number, block.shape)
+                name: block
+                + CLIP * MULTIPLIER * noise.noise(0, 0, number, block.numel()).view(block.shape)
                 for number, (name, block) in enumerate(blocks.items())
             },
             CLIP * MULTIPLIER,

@@ -7,9 +7,7 @@ Not trusted: anyone who sees what is returned.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Generic, NoReturn, Protocol, TypeVar, runtime_checkable
@@ -26,7 +24,7 @@ from privet.hedge.summand import Blocks, Summand
 from privet.hedge.units import Column, Index, Rows, Units
 from privet.privacy import Reservation, Unit
 
-_PIECE = 1 << 15  # coordinates that get their noise at once: in the cache, and on one core
+_PIECE = 1 << 17  # coordinates that get their noise at once, in the cache
 
 Value = TypeVar("Value")
 
@@ -224,21 +222,17 @@ class Hedge:
 
         exact = {name: block.reshape(-1) for name, block in total.items()}
         noisy = {name: torch.empty_like(flat, dtype=dtypes[name]) for name, flat in exact.items()}
-        pieces = [
-            (name, slice(start, start + _PIECE))
+        pieces = (
+            (name, slice(start, min(start + _PIECE, len(flat))))
             for name, flat in exact.items()
             for start in range(0, len(flat), _PIECE)
-        ]
-
-        def add_noise(numbered: tuple[int, tuple[str, slice]]) -> None:
-            piece, (name, part) = numbered
-            some = exact[name][part]
-            noise = self.__randomness.noise(stream, number, piece, some.shape).to(some.device)
-            noisy[name][part] = some.add_(noise, alpha=mechanism.noise_scale)
-
-        # Pieces have generators of their own, so threads change nothing but the time.
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            list(pool.map(add_noise, enumerate(pieces)))
+        )
+        for draw, group in enumerate(_grouped(pieces)):
+            sizes = [part.stop - part.start for _, part in group]
+            drawn = self.__randomness.noise(stream, number, draw, sum(sizes))
+            for (name, part), noise in zip(group, torch.split(drawn, sizes), strict=True):
+                some = exact[name][part]
+                noisy[name][part] = some.add_(noise.to(some.device), alpha=mechanism.noise_scale)
         blocks = {name: noisy[name].view(block.shape) for name, block in total.items()}
         return NoisySum(blocks, mechanism.noise_scale)
 
@@ -293,6 +287,19 @@ class Steps:
         result, number = self._step(summand, self.number)
         self.number = number + 1
         return result
+
+
+def _grouped(pieces: Iterable[tuple[str, slice]]) -> Iterator[list[tuple[str, slice]]]:
+    """Small ones together: a draw has a fixed cost."""
+    group, size = [], 0
+    for name, part in pieces:
+        group.append((name, part))
+        size += part.stop - part.start
+        if size >= _PIECE:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
 
 
 def require_columns(hedge: Hedge, *names: str) -> None:

@@ -6,6 +6,7 @@ operating system, is never written anywhere, and no noise is ever drawn twice.
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 from typing import NoReturn
@@ -18,6 +19,7 @@ from torch import Tensor
 from privet.errors import PrivacyError
 
 _SAMPLING, _NOISE = 0, 1
+_LOW_63 = (1 << 63) - 1
 
 
 class Randomness:
@@ -53,25 +55,37 @@ class Randomness:
 
     def sample(self, stream: int, step: int, count: int, rate: float) -> NDArray[np.int64]:
         """Which of `count` units join a step, each independently with probability `rate`."""
-        uniform = self._generator(_SAMPLING, stream, step).random(count)
+        uniform = np.random.Generator(self._bits(_SAMPLING, stream, step)).random(count)
         return np.flatnonzero(uniform < rate)
 
-    def noise(self, stream: int, step: int, block: int, shape: torch.Size) -> Tensor:
-        """Standard normal noise for one block of one step, in double precision."""
-        generator = self._generator(_NOISE + block, stream, step)
-        return torch.from_numpy(generator.standard_normal(tuple(shape)))
+    def noise(self, stream: int, step: int, draw: int, size: int) -> Tensor:
+        """Standard normal noise, in double precision; a step has as many draws as it likes."""
+        half = (size + 1) // 2
+        bits = self._bits(_NOISE + draw, stream, step).random_raw(2 * half).view(np.int64)
+        first, second = torch.from_numpy(bits).view(2, half)
+        return _standard_normal(first, second)[:size]
 
-    def _generator(self, purpose: int, stream: int, step: int) -> np.random.Generator:
+    def _bits(self, purpose: int, stream: int, step: int) -> np.random.Philox:
         # The lowest counter word counts draws; the other three tell apart what they are for.
-        return np.random.Generator(
-            np.random.Philox(key=self._key, counter=[0, purpose, stream, step])
-        )
+        return np.random.Philox(key=self._key, counter=[0, purpose, stream, step])
 
     def __reduce__(self) -> NoReturn:
         raise PrivacyError("The key of noise and sampling is never saved.")
 
     def __repr__(self) -> str:
         return f"Randomness(seeded={self.seeded})"
+
+
+def _standard_normal(first: Tensor, second: Tensor) -> Tensor:
+    """Two independent normal numbers of each pair of 64 random bits (Box and Muller 1958).
+
+    Vectorised it is three times as fast as a ziggurat. The radius comes of a uniform number in
+    (0, 1] with 63 bits, so that tails reach to 9.3 standard deviations.
+    """
+    uniform = (first & _LOW_63).double().add_(1).mul_(2.0**-63)
+    radius = uniform.log_().mul_(-2).sqrt_()
+    angle = second.double().mul_(math.pi * 2.0**-63)
+    return torch.cat([angle.cos().mul_(radius), angle.sin().mul_(radius)])
 
 
 def _key(seed: int) -> int:

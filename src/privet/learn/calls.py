@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from privet.learn.gradients import trainable
+from privet.models import StandardisedConv2d
 
 
 class Unsupported(Exception):  # noqa: N818  (a fact about a model, not a mistake)
@@ -28,30 +29,31 @@ class Call:
 
     Args:
         inputs: what the layer was called with.
-        outputs: what it returned.
+        outputs: what it returned, if that is read again.
         shared: what was computed of the inputs, for all layers that were called with them.
         gradient: with respect to the outputs.
         summed: the gradient's sums over positions, which norms and weighted sums both ask for.
     """
 
     inputs: Tensor
-    outputs: Tensor
+    outputs: Tensor | None
     shared: dict[Any, Tensor]
     gradient: Tensor | None = None
     summed: Tensor | None = None
 
     def __post_init__(self) -> None:
-        self._versions = self.inputs._version, self.outputs._version
+        self._inputs_version = self.inputs._version
+        self._outputs_version = None if self.outputs is None else self.outputs._version
 
     def require_unchanged(self) -> None:
         """Refuse to go on from an input that was overwritten in place."""
-        if self.inputs._version != self._versions[0]:
+        if self.inputs._version != self._inputs_version:
             raise Unsupported("a layer's input is changed in place after it was used")
 
     @property
     def outputs_unchanged(self) -> bool:
-        """Whether the output is still what the layer returned."""
-        return bool(self.outputs._version == self._versions[1])
+        """Whether the output was kept and is still what the layer returned."""
+        return self.outputs is not None and self.outputs._version == self._outputs_version
 
 
 Calls = dict[nn.Module, list[Call]]
@@ -97,13 +99,14 @@ class _Shared:
 def _note(
     calls: list[Call], leaves: list[Tensor], shared: _Shared, batch: int
 ) -> Callable[[nn.Module, tuple[Any, ...], Any], Tensor | None]:
-    def hook(_: nn.Module, arguments: tuple[Any, ...], outputs: Any) -> Tensor | None:
+    def hook(layer: nn.Module, arguments: tuple[Any, ...], outputs: Any) -> Tensor | None:
         if len(arguments) != 1 or not isinstance(outputs, Tensor):
             raise Unsupported("a layer takes or returns more than one tensor")
         inputs = arguments[0]
         if len(inputs) != batch or len(outputs) != batch:
             raise Unsupported("a layer does not see one row per view")
-        call = Call(inputs.detach(), outputs.detach(), shared.of(inputs))
+        read_again = isinstance(layer, StandardisedConv2d)
+        call = Call(inputs.detach(), outputs.detach() if read_again else None, shared.of(inputs))
         calls.append(call)
         first = not outputs.requires_grad
         if first:

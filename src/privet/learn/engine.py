@@ -212,7 +212,10 @@ def _sized(name: EngineName, objective: Objective, units_of: UnitsOf) -> Engine:
         lambda outputs: objective.loss(outputs, views.targets).sum(),
     )
     seen = sum(
-        _bytes(call.inputs) + 2 * _bytes(call.outputs) for each in calls.values() for call in each
+        _bytes(call.inputs) + 2 * _bytes(call.gradient)  # an output is as large as its gradient
+        for each in calls.values()
+        for call in each
+        if call.gradient is not None
     )
     ghost = name is EngineName.GHOST and may_ghost(objective, rules)
     written = _written(rules, calls) if ghost else set(trainable(objective.model))

@@ -111,6 +111,7 @@ class _Patches:
         return pair_products(inputs)
 
     def outputs(self, units: slice) -> Tensor:
+        assert self._call.outputs is not None
         found = torch.unflatten(self._call.outputs.flatten(2), 0, self._errors.shape[:2])
         return _positions_last(found[units])
 
@@ -142,7 +143,8 @@ class _Patches:
         (high, wide), (dy, dx) = layer.kernel_size, layer.dilation
         padded = F.pad(self._call.inputs, (left, left, top, top)).movedim(1, -1).contiguous()
         row, y, x, channel = padded.stride()
-        height, width = self._call.outputs.shape[2:]
+        assert self._call.gradient is not None
+        height, width = self._call.gradient.shape[2:]
         patches = padded.as_strided(
             (len(padded), height, width, high, wide, padded.shape[-1]),
             (row, y * down, x * right, y * dy, x * dx, channel),

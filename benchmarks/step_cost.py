@@ -218,7 +218,7 @@ def perturbations(rounds: int, units: int) -> dict[str, float]:
 
 def one_view(rounds: int) -> dict[str, float]:
     """K = 1 and batch 64: WRN-16-4 and a ViT of 64 tokens."""
-    ghost = Engine(name=EngineName.GHOST, physical_batch=32)
+    ghost = Engine(name=EngineName.GHOST, physical_batch=64)
     rows = random_rows(SHAPE, CLASSES, 64, pixels=True)
     found = {}
     for name, model in (("wrn", WideResNet(16, 4, CLASSES)), ("vit", tiny_vit(CLASSES))):
@@ -315,7 +315,7 @@ def bookkeeping(rounds: int) -> dict[str, float]:
     """Noise and ledger as a share of a WRN-16-4 step of 64 examples, one view each."""
     model = WideResNet(16, 4, CLASSES)
     rows = random_rows(SHAPE, CLASSES, 64, pixels=True)
-    ghost = Engine(name=EngineName.GHOST, physical_batch=32)
+    ghost = Engine(name=EngineName.GHOST, physical_batch=64)
     sizes = [parameter.numel() for parameter in trainable(model).values()]
     randomness, numbers = Randomness(0), iter(range(10**9))
 

@@ -6,8 +6,10 @@ from dataclasses import replace
 import pytest
 import torch
 
+from privet.errors import ConfigError
 from privet.hedge import GaussianSum, NoisySum
 from privet.hedge.clipping import clipped_sum
+from privet.models.feature_maps import convolutions
 from privet.privacy import Budget, Relation, gaussian
 from privet.privacy.certificate import ALWAYS_PUBLIC
 from privet.recipes.mean_embeddings import (
@@ -63,6 +65,16 @@ def test_nothing_is_clipped(kind):
     assert (norms <= release.clip_norm * (1 - 1e-5)).all()
     length = math.sqrt(len(release.embedding.parts))
     torch.testing.assert_close(norms, torch.full_like(norms, length * math.sqrt(1 + 0.08**2)))
+
+
+def test_layers_may_be_chosen():
+    network = encoder()
+    [every] = releases(second=False)
+    *_, last = convolutions(network)
+    [deep] = dp_mepf_releases(DpMepf(layers=(last,), second=False), network, SHAPE, CLASSES)
+    assert deep.embedding.parts[0].size < every.embedding.parts[0].size
+    with pytest.raises(ConfigError, match="no layer 'nowhere'"):
+        releases(layers=("nowhere",))
 
 
 def test_stopping_is_ten_times_noisier():

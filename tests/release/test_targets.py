@@ -53,6 +53,13 @@ class TestCleaning:
         torch.testing.assert_close(eigenvalues(target), expected)
         assert target.mean.equal(moments.mean)
 
+    def test_an_even_jitter_is_the_mean_of_theirs(self):
+        moments, _ = gaussians([[-0.2, -0.1, 0.5, 2.0], [0.3, 0.4, 0.5, 0.6]])
+        target = Cleaning(jitter=2.0, least_jitter=0.01, even_jitter=True)(moments, NO_NOISE)
+        torch.testing.assert_close(target.jitter, torch.tensor([0.205, 0.205]).double())
+        expected = torch.tensor([[0.205, 0.205, 0.705, 2.205], [0.505, 0.605, 0.705, 0.805]])
+        torch.testing.assert_close(eigenvalues(target), expected.double())
+
     def test_directions_are_kept(self):
         moments, covariance = gaussians([[0.1, 0.2, 0.3, 0.4]])
         target = Cleaning(least_jitter=0.05)(moments, NO_NOISE)

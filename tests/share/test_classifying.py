@@ -33,7 +33,7 @@ def test_hard_labels_are_learned(greys):
 
 
 def test_soft_labels_are_learned_with_their_doubt(greys):
-    """Probabilities of 0.7 are not taken for certain, and are not smoothed again."""
+    """Probabilities of 0.7 are not taken for certain."""
     images, labels = greys
     soft = torch.where(nn.functional.one_hot(labels, 2) > 0, 0.7, 0.3)
     found = trained(images, soft)

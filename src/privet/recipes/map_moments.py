@@ -145,6 +145,7 @@ class SpsG:
             self.cleaning,
             jitter=5 * self.cleaning.jitter,
             least_jitter=0.3 * self.cleaning.least_jitter,
+            even_jitter=True,
             least_shrinkage=0.5,
         )
 

@@ -108,12 +108,14 @@ class DpMepf(MeanEmbedding):
     """Perceptual features, of unit norm.
 
     Args:
+        layers: of the encoder; none are given for all convolutions larger than 1×1.
         second: match squares too (φ₂).
         stopping: keep the weights that a second release likes best.
         stopping_noise: that release's noise multiplier against the first's.
         checks: how often the generator is looked at.
     """
 
+    layers: tuple[str, ...] = ()
     second: bool = True
     stopping: bool = False
     stopping_noise: float = 10.0
@@ -227,7 +229,7 @@ def dp_mepf_releases(
     s: DpMepf, encoder: nn.Module, image_shape: tuple[int, int, int], num_classes: int
 ) -> list[Release]:
     """Features to match and, for stopping, noisier ones of the last layer."""
-    maps = FeatureMaps(encoder, convolutions(encoder))
+    maps = FeatureMaps(encoder, s.layers or convolutions(encoder))
     features = PerceptualFeatures(maps, second=s.second)
     kinds = ("first", "second") if s.second else ("first",)
     sizes = dict.fromkeys(kinds, features.size(image_shape))

@@ -54,6 +54,8 @@ class Cleaning:
         shared_jitter: likewise, of covariances that all groups share: they are large and have one
             noise, which shows in that eigenvalue.
         least_jitter: at least this much, in units of squared features.
+        even_jitter: as much for every group, their mean: what is likeliest under one group must not
+            hang on how much was added to each.
         shrinkage: how far each group's covariance moves to the mean of all groups'; none follows
             the noise (James and Stein): as far as the groups' differences are noise.
         least_shrinkage: at least so far then.
@@ -62,6 +64,7 @@ class Cleaning:
     jitter: float = 2.0
     shared_jitter: float = 1.0
     least_jitter: float = 1e-4
+    even_jitter: bool = False
     shrinkage: float | None = 0.0
     least_shrinkage: float = 0.0
 
@@ -86,6 +89,8 @@ class Cleaning:
         values, vectors = torch.linalg.eigh(covariance)
         times = self.shared_jitter if len(values) < len(mean) else self.jitter
         jitter = (-times * values[:, 0]).clamp(min=self.least_jitter)
+        if self.even_jitter:
+            jitter = jitter.mean().expand_as(jitter)
         kept = values.clamp(min=0) + jitter[:, None]
         cleaned = (vectors * kept[:, None, :]) @ vectors.transpose(1, 2)
         single = [each.to(moments.mean.dtype) for each in (mean, cleaned, jitter)]

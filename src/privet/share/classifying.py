@@ -23,7 +23,7 @@ class ClassifierTraining:
         batch_size: the most images in a step.
         learning_rate: at its highest; it rises for a third of the run, then falls to 0.
         weight_decay: decoupled, as in AdamW.
-        label_smoothing: of hard labels.
+        label_smoothing: of labels, hard or soft.
         shift: the furthest, in pixels.
         flip: mirror images left to right.
         pixel_noise: standard deviation of noise on pixels in [-1, 1].
@@ -68,7 +68,6 @@ def train_classifier(
     )
     per_epoch = max(1, len(images) // config.batch_size)
     schedule, total = cosine(warm_up=0.3), config.epochs * per_epoch
-    smoothing = config.label_smoothing if labels.dim() == 1 else 0.0
     device = next(network.parameters()).device
     network.train()
     for step in range(total):
@@ -78,7 +77,9 @@ def train_classifier(
         inputs = view(to_float(images[rows]), 1, generator)
         inputs = inputs + config.pixel_noise * torch.randn(inputs.shape, generator=generator)
         logits = network(inputs.to(device))
-        loss = F.cross_entropy(logits, labels[rows].to(device), label_smoothing=smoothing)
+        loss = F.cross_entropy(
+            logits, labels[rows].to(device), label_smoothing=config.label_smoothing
+        )
         if not math.isfinite(float(loss.detach())):
             raise ConfigError("The classifier's loss is not finite: lower its learning rate.")
         for group in optimizer.param_groups:

@@ -50,7 +50,7 @@ def test_more_images_later_and_nothing_trained_again(edm, resumed, tmp_path, mon
     assert edm().code == 0
     before = images(tmp_path / "run")
     with monkeypatch.context() as patch:
-        patch.setattr("privet.recipes.edm.train_at_noise_levels", None)
+        patch.setattr("privet.recipes.public_diffusion.train_at_noise_levels", None)
         assert resumed("--count 45").code == 0
     after = images(tmp_path / "run")
     assert len(after) == 45
@@ -128,3 +128,14 @@ def test_there_must_be_a_run_to_go_on_with(edm, tmp_path):
     assert done.code == 2
     assert "holds no run" in done.err
     assert not (tmp_path / "run").exists()
+
+
+def test_ddpm_is_another_way_to_the_same(privet, tmp_path, one_thread):
+    method = TINY.replace("edm:", "ddpm:")
+    words = f"synthesize digits --method {method} --count 30 --out {tmp_path / 'run'}"
+    assert "--preset is 'paper'" in privet(f"{words} --preset paper").err
+    assert "has no setting 'guidance'" in privet(f"{words.replace('steps', 'guidance')}").err
+    done = privet(f"{words} --json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["method"] == "ddpm"
+    assert images(tmp_path / "run").shape == (30, 8, 8, 1)

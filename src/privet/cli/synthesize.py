@@ -47,8 +47,8 @@ def synthesize(
         Text,
         option(
             MAIN,
-            "sps-g, dp-mepf, dp-merf, sps or sps-plus; or edm, which makes public images of public "
-            "ones. Settings follow a colon and win over all others, such as "
+            "sps-g, dp-mepf, dp-merf, sps or sps-plus; or edm or ddpm, which make public images of "
+            "public ones. Settings follow a colon and win over all others, such as "
             "sps-g:deep=64,iterations=800.",
             "NAME[:KEY=VALUE,…]",
         ),

@@ -1,9 +1,10 @@
-"""`privet synthesize --method edm`: public images from public ones, and nothing private at all."""
+"""`privet synthesize --method edm|ddpm`: public images from public ones, and nothing private."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,11 +14,13 @@ from privet import __version__
 from privet.errors import ConfigError, Stopped
 from privet.privacy.certificate import NOTHING_PRIVATE
 from privet.public import PublicRows
-from privet.recipes.edm import PublicEdm, edm, first_weights
+from privet.recipes.ddpm import PublicDdpm, ddpm
+from privet.recipes.edm import PublicEdm, edm
 from privet.recipes.folder_memory import FolderMemory
 from privet.recipes.forms import Forms, Kind
 from privet.recipes.models import ImageShape
 from privet.recipes.presets import named
+from privet.recipes.releases import Drawn
 from privet.recipes.run import Session
 from privet.recipes.run_config import require_same
 from privet.recipes.run_folder import (
@@ -35,9 +38,13 @@ from privet.recipes.synthesis_config import SynthesisAsked
 from privet.recipes.synthesis_images import Wanted, check_space, write_images
 from privet.recipes.synthesis_stage import Audience
 
-NAME = "edm"
-FORMS = Forms({PublicEdm: {NAME: Kind(PublicEdm)}})
-_PRESETS = {"auto": PublicEdm, "paper": PublicEdm.as_published}
+System = PublicEdm | PublicDdpm
+METHODS = {"edm": Kind(PublicEdm), "ddpm": Kind(PublicDdpm)}
+FORMS = Forms({System: METHODS})
+_PRESETS: dict[str, dict[str, Callable[[], System]]] = {
+    "edm": {"auto": PublicEdm, "paper": PublicEdm.as_published},
+    "ddpm": {"auto": PublicDdpm},  # paper 004 does not say how it trained its own
+}
 _NOT_FOR_IT = (
     *("epsilon", "delta", "ledger", "relation", "declared_size", "public"),
     *("encoder", "encoder_data", "classes", "soft_labels"),
@@ -56,12 +63,23 @@ class PublicConfig:
     """
 
     data: DataChoice
-    system: PublicEdm
+    system: System
     image_shape: ImageShape
     class_names: tuple[str, ...]
     seeded: bool = False
 
     soft_labels = False
+
+    @property
+    def method(self) -> str:
+        """The name of the system."""
+        [name] = [name for name, kind in METHODS.items() if isinstance(self.system, kind.cls)]
+        return name
+
+    @property
+    def num_classes(self) -> int:
+        """Of what is drawn; 1 for images without labels."""
+        return max(1, len(self.class_names))
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
@@ -124,7 +142,7 @@ class PublicQuote:
         training = self.config.system.training
         height, width, channels = self.config.image_shape
         return {
-            "method": NAME,
+            "method": self.config.method,
             "public images": f"{self.images:,} of {height}×{width}×{channels}",
             "parameters": f"{self.parameters:,}",
             "training": f"{training.iterations:,} steps of {training.batch_size} images",
@@ -135,7 +153,7 @@ class PublicQuote:
 def quote_public(asked: SynthesisAsked) -> PublicQuote:
     """Everything that is decided before anything is done, refusals included."""
     config, sets = resolved(asked)
-    network = first_weights(config.system, max(1, len(config.class_names)), config.image_shape)
+    network = config.system.first_weights(config.num_classes, config.image_shape)
     return PublicQuote(
         config=config,
         images=len(sets.private),
@@ -149,7 +167,11 @@ def is_public(asked: SynthesisAsked, out: Path | None, *, resume: bool) -> bool:
     if method is None and resume and out is not None:
         folder = RunFolder(out, "synthesize")
         method = folder.read(CONFIG)["asked"].get("method") if folder.holds_run else None
-    return method is not None and method.partition(":")[0] == NAME
+    return method is not None and _name(method) in METHODS
+
+
+def _name(method: str) -> str:
+    return method.partition(":")[0]
 
 
 def synthesize_public(
@@ -173,7 +195,7 @@ def synthesize_public(
         Stopped: on Ctrl-C, when what was done is saved.
     """
     if session.noise_seed is not None:
-        raise ConfigError(f"--method {NAME} adds no noise: leave out --noise-seed.")
+        raise ConfigError("A method of public images adds no noise: leave out --noise-seed.")
     device = usable_device(session.device)
     folder = RunFolder(session.out, "synthesize")
     begun = session.resume
@@ -214,15 +236,18 @@ def synthesize_public(
 
 def resolved(asked: SynthesisAsked) -> tuple[PublicConfig, Sets]:
     """The complete configuration, and the images."""
+    assert asked.method is not None
+    method = _name(asked.method)
     given = [name for name in _NOT_FOR_IT if getattr(asked, name) is not None]
     if given:
         option = "--" + given[0].replace("_", "-")
         raise ConfigError(
-            f"--method {NAME} reads public images alone, which are DATA: leave out {option}."
+            f"--method {method} reads public images alone, which are DATA: leave out {option}."
         )
-    start = _PRESETS[named(_PRESETS, asked.preset or "auto", "--preset")]()
+    presets = _PRESETS[method]
+    start = presets[named(presets, asked.preset or "auto", "--preset")]()
     nested = {type(each): each for each in (start, start.training, start.sampler)}
-    system: PublicEdm = FORMS.read(PublicEdm, asked.method or NAME, "--method", nested)
+    system: System = FORMS.read(System, asked.method, "--method", nested)
     sets = read_sets(asked.data_choice, require_labels=False)
     images = sets.private  # so called wherever sets are read; here they are DATA, and public
     return PublicConfig(
@@ -256,22 +281,33 @@ def _run(
     for sentence in sets.notes:
         listener.note(sentence)
     listener.note("DATA are taken as public: what is made of them may repeat them.")
-    drawn = edm(
-        PublicRows.from_images(sets.private),
-        num_classes=max(1, len(config.class_names)),
-        settings=config.system,
-        memory=FolderMemory(folder, config.image_shape),
-        progress=listener.progress,
-        device=device,
-    )
+    drawn = _drawn(config, sets, folder, listener, device)
     folder.write(CERTIFICATE, {"schema": "privet.public/1", "statement": NOTHING_PRIVATE})
     write_images(drawn, config, folder, listener, wanted)
     summary = {
         "schema": "privet.result/1",
-        "method": NAME,
+        "method": config.method,
         "guarantee": NOTHING_PRIVATE,
         "images": wanted.count,
         "png": wanted.png,
     }
     folder.write(RESULT, summary)
     return PublicResult(folder=folder.path, summary=summary)
+
+
+def _drawn(
+    config: PublicConfig,
+    sets: Sets,
+    folder: RunFolder,
+    listener: Audience,
+    device: torch.device,
+) -> Drawn:
+    learn = partial(
+        edm if isinstance(config.system, PublicEdm) else ddpm,
+        PublicRows.from_images(sets.private),
+        num_classes=config.num_classes,
+        memory=FolderMemory(folder, config.image_shape),
+        progress=listener.progress,
+        device=device,
+    )
+    return learn(settings=config.system)

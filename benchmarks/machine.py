@@ -67,6 +67,14 @@ def write(path: Path, content: Mapping[str, Any]) -> None:
     Path(draft.name).replace(path)
 
 
+def peak_mib() -> float:
+    """The most memory that this process has held."""
+    # Not getrusage: its peak is that of the parent process where that is larger.
+    lines = Path("/proc/self/status").read_text().splitlines()
+    [line] = [each for each in lines if "VmHWM" in each]
+    return int(line.split()[1]) / 1024
+
+
 def _cpu() -> str:
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]

@@ -81,6 +81,7 @@ def images_of(each: PublicSet, folder: Path) -> tuple[PublicRows, float]:
 def _drawn(each: PublicSet, public: PublicRows) -> Drawn:
     # One folder for a diffusion model, whatever its guidance: w_d teaches nobody anything else.
     folder = RunFolder(CACHE / each.name.partition(",")[0] / "networks", "synthesize")
+    folder.path.mkdir(parents=True, exist_ok=True)
     _, height, width, channels = public.inputs.shape
     memory = FolderMemory(folder, (height, width, channels))
     if isinstance(each.system, PublicDdpm):

@@ -372,11 +372,7 @@ def peak(batch: int) -> float:
     with hedged(rows) as steps:
         run = private(equation(model, Method(), LOOP, rows), steps(LOOP))
         run()
-    # Not getrusage: its peak is that of the parent process where that is larger.
-    [line] = [
-        each for each in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in each
-    ]
-    return int(line.split()[1]) / 1024
+    return machine.peak_mib()
 
 
 def measure(rounds: int, seed: int) -> dict[str, float]:

@@ -1,10 +1,15 @@
 """Fixtures that several rooms share."""
 
+import os
 import signal
 
 import pytest
 
 from privet.privacy import GaussianRelease, Ledger, Plan, PoissonSteps
+
+# Tests leave the user's cache alone, and train their encoders whatever ran before them. Set here,
+# since some copy the environment when they are imported.
+os.environ["PRIVET_CACHE"] = ""
 
 
 @pytest.fixture

@@ -311,12 +311,17 @@ def test_diagnostics_are_marked_and_listed(train, tmp_path):
     looks = ["gradient norms", "gradient magnitudes", "loss and accuracy"]
     before_steps = [*looks, "alignment with the mean gradient"]
     assert all(list(body[step]) == before_steps for step in "01234")
-    assert list(body["5"]) == looks
+    assert list(body["5"]) == [*looks, "curvature"]
+    curvature = body["5"]["curvature"]["sets"]
+    assert curvature.keys() == {"private", "public"}
+    assert (curvature["private"]["rows"], curvature["public"]["rows"]) == (256, 180)
+    for found in curvature.values():
+        assert 0 < found["eigenvalues"][4] < found["eigenvalues"][0] < found["trace"]
     cosines = [body[step]["alignment with the mean gradient"]["cosine"] for step in "01234"]
     assert len(set(cosines)) == 5
     assert all(-1 < cosine < 1 for cosine in cosines)
     certificate = read(tmp_path / "run" / "certificate.json")
-    assert sorted(certificate["outside_guarantee"]) == sorted(before_steps)
+    assert sorted(certificate["outside_guarantee"]) == sorted([*before_steps, "curvature"])
     assert "NOT covered" in certificate["statement"]
 
 

@@ -1,5 +1,8 @@
 """Curvature against Hessians that are known."""
 
+import importlib
+import math
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -69,6 +72,41 @@ def test_weights_are_left_alone():
 def test_the_ratio_is_to_the_fifth():
     six = Curvature(eigenvalues=(12.0, 6.0, 5.0, 4.0, 3.0, 1.0), trace=31.0, trace_error=0.0)
     assert six.ratio == 4
+
+
+def test_a_fifth_of_zero_has_no_ratio():
+    assert math.isnan(Curvature(eigenvalues=(2.0, 0.0), trace=2.0, trace_error=0.0).ratio)
+
+
+def test_a_flat_place_and_one_that_is_lost_are_no_reason_to_fail(capfd):
+    model, inputs, targets = regression()
+    flat = curvature(model, F.mse_loss, halves(0 * inputs, targets), count=2)
+    assert (flat.trace, flat.trace_error) == (0, 0)
+    assert all(map(math.isnan, flat.eigenvalues))
+    model.weight.data[0, 0] = torch.inf
+    lost = curvature(model, F.cross_entropy, halves(inputs, targets), count=2)
+    assert all(map(math.isnan, (*lost.eigenvalues, lost.trace, lost.trace_error, lost.ratio)))
+    assert capfd.readouterr() == ("", "")
+
+
+def test_lanczos_gives_up_in_the_end(monkeypatch):
+    size, products = 200, []
+    model = nn.Linear(size, 1, bias=False)
+    inputs = torch.diag(torch.linspace(1, 2, size))
+
+    def rows():
+        products.append(1)
+        return [(inputs, torch.zeros(size, 1))]
+
+    def found():
+        products.clear()
+        return curvature(model, F.mse_loss, rows, count=5, probes=2).largest
+
+    assert found() == pytest.approx(8 / size, rel=1e-2)
+    patient = len(products)
+    monkeypatch.setattr(importlib.import_module("privet.measure.curvature"), "_MOST_RESTARTS", 1)
+    assert math.isnan(found())
+    assert len(products) < patient < 400
 
 
 @pytest.mark.parametrize("wrong", [{"count": 0}, {"count": 6}, {"probes": 1}])

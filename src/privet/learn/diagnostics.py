@@ -75,7 +75,7 @@ def gradient_norms(
         return _norms(_rows(objective, evenly(units, max_units)), clip_norm)
 
     return hedge.outside_guarantee(
-        "gradient norms", lambda private: GradientNorms(clip_norm, _by_set(look, private, public))
+        "gradient norms", lambda private: GradientNorms(clip_norm, by_set(look, private, public))
     )
 
 
@@ -173,7 +173,7 @@ def gradient_clusters(
 
         lengths = norm(one) * norm(other)
         cosine = dot(one, other) / lengths if lengths > 0 else math.nan
-        return Clusters(classes, cosine, _by_set(clouds, private, public))
+        return Clusters(classes, cosine, by_set(clouds, private, public))
 
     return hedge.outside_guarantee("gradient clusters", look)
 
@@ -193,7 +193,7 @@ def fits(
         return _fit(equation, state.weights, evenly(units, max_units))
 
     return hedge.outside_guarantee(
-        "loss and accuracy", lambda private: Fits(_by_set(look, private, public))
+        "loss and accuracy", lambda private: Fits(by_set(look, private, public))
     )
 
 
@@ -204,9 +204,10 @@ def _check(max_units: int, public: PublicSets | None) -> None:
         raise ConfigError(f"Public rows cannot be called {PRIVATE!r}: give them another name.")
 
 
-def _by_set(
+def by_set(
     look: Callable[[Units], Value], private: Units, public: PublicSets | None
 ) -> dict[str, Value]:
+    """What is found of private rows, and of others by their names."""
     device = private.offsets.device
     others = {name: units_of(rows.to(device)) for name, rows in (public or {}).items()}
     return {name: look(units) for name, units in {PRIVATE: private, **others}.items()}

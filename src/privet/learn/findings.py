@@ -129,6 +129,29 @@ class Fits(Finding):
     sets: dict[str, Fit]
 
 
+@final
+@dataclass(frozen=True, eq=False)
+class Sharpness(Finding):
+    """The Hessian of the mean loss of some rows: its largest eigenvalues, and its trace.
+
+    `ratio` is that of the first eigenvalue to the fifth; the trace has a standard error.
+    """
+
+    rows: int
+    eigenvalues: tuple[float, ...]
+    ratio: float
+    trace: float
+    trace_error: float
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Curvatures(Finding):
+    """By set of rows; one of them is `private`."""
+
+    sets: dict[str, Sharpness]
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, Finding):
         return value.to_json()

@@ -7,13 +7,14 @@ References:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse.linalg import LinearOperator, eigsh
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 from torch import Tensor, nn
 
 from privet.errors import ConfigError
@@ -24,10 +25,14 @@ Batches = Callable[[], Iterable[tuple[Tensor, Tensor]]]
 BatchLoss = Callable[[Tensor, Tensor], Tensor]
 """From logits and targets to the mean loss of a batch."""
 
+Vector = NDArray[np.float64]
+
+_MOST_RESTARTS = 20  # of Lanczos, each about fifteen products
+
 
 @dataclass(frozen=True, kw_only=True)
 class Curvature:
-    """At one place.
+    """At one place; what could not be found is not a number.
 
     Args:
         eigenvalues: the largest, in falling order.
@@ -39,6 +44,11 @@ class Curvature:
     trace: float
     trace_error: float
 
+    @classmethod
+    def unknown(cls, count: int) -> Curvature:
+        """Where there is nothing to find: of no rows, say."""
+        return cls(eigenvalues=(math.nan,) * count, trace=math.nan, trace_error=math.nan)
+
     @property
     def largest(self) -> float:
         """λ_max."""
@@ -47,7 +57,8 @@ class Curvature:
     @property
     def ratio(self) -> float:
         """λ_max over the fifth, or over the last that is known."""
-        return self.eigenvalues[0] / self.eigenvalues[min(4, len(self.eigenvalues) - 1)]
+        fifth = self.eigenvalues[min(4, len(self.eigenvalues) - 1)]
+        return self.eigenvalues[0] / fifth if fifth else math.nan
 
 
 def curvature(
@@ -74,20 +85,31 @@ def curvature(
     if not 1 <= count < size or probes < 2:
         raise ConfigError(f"count must lie between 1 and {size - 1}, and probes be 2 or more.")
 
-    def product(vector: NDArray[np.float64]) -> NDArray[np.float64]:
+    def product(vector: Vector) -> Vector:
         return _product(model, loss, batches, parameters, vector)
 
     rng = np.random.default_rng(seed)
-    hessian = LinearOperator((size, size), matvec=product, dtype=np.float64)
     start = rng.standard_normal(size)
-    values = eigsh(hessian, k=count, which="LA", v0=start, return_eigenvectors=False, tol=1e-3)
-    signs = [rng.choice([-1.0, 1.0], size) for _ in range(probes)]
+    signs = (rng.choice([-1.0, 1.0], size) for _ in range(probes))
     traces = np.array([float(sign @ product(sign)) for sign in signs])
+    if not np.isfinite(traces).all():
+        return Curvature.unknown(count)
     return Curvature(
-        eigenvalues=tuple(float(each) for each in np.sort(values)[::-1]),
+        eigenvalues=_largest(product, start, count),
         trace=float(traces.mean()),
         trace_error=float(traces.std(ddof=1) / np.sqrt(probes)),
     )
+
+
+def _largest(product: Callable[[Vector], Vector], start: Vector, count: int) -> tuple[float, ...]:
+    """In falling order; not numbers where Lanczos finds none, as of a Hessian that is zero."""
+    hessian = LinearOperator((start.size, start.size), matvec=product, dtype=np.float64)
+    settings = {"tol": 1e-3, "maxiter": _MOST_RESTARTS, "return_eigenvectors": False}
+    try:
+        values = eigsh(hessian, k=count, which="LA", v0=start, **settings)
+    except ArpackError:
+        return (math.nan,) * count
+    return tuple(float(each) for each in np.sort(values)[::-1])
 
 
 def _product(
@@ -95,8 +117,8 @@ def _product(
     loss: BatchLoss,
     batches: Batches,
     parameters: list[nn.Parameter],
-    vector: NDArray[np.float64],
-) -> NDArray[np.float64]:
+    vector: Vector,
+) -> Vector:
     sizes = [each.numel() for each in parameters]
     flat = torch.from_numpy(np.ascontiguousarray(vector.ravel()))
     along = [

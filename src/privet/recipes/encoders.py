@@ -105,7 +105,8 @@ class Pretrained(_Public):
         """Trained once, then remembered."""
         public = _teaching(public)
         network = ConvEncoder(shape[2])
-        network.load_state_dict(memory.once("encoder", lambda: self._trained(shape, public, told)))
+        training = PublicTraining(self, shape, public, told)
+        network.load_state_dict(memory.once("encoder", training))
         return network.folded()
 
     def _trained(self, shape: ImageShape, public: PublicRows, told: Told) -> Tensors:
@@ -134,6 +135,20 @@ class Pretrained(_Public):
             augment=CropFlip(padding=self.shift, flip=False, mode="constant", invert=invert),
             label_smoothing=0.1,
         )
+
+
+@dataclass(frozen=True, eq=False)
+class PublicTraining:
+    """What makes an encoder of public rows, and of nothing else, when it is called."""
+
+    encoder: Pretrained
+    shape: ImageShape
+    public: PublicRows
+    told: Told
+
+    def __call__(self) -> Tensors:
+        """Its weights."""
+        return self.encoder._trained(self.shape, self.public, self.told)
 
 
 @dataclass(frozen=True, kw_only=True)

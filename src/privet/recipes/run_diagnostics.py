@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from privet.hedge import Hedge, NotPrivate
+import torch
+from torch import Tensor
+
+from privet.hedge import Hedge, NotPrivate, Units
 from privet.learn import PrivateGradient, State
-from privet.learn.diagnostics import alignment, fits, gradient_magnitudes, gradient_norms
-from privet.learn.equation import Equation
+from privet.learn.diagnostics import (
+    PublicSets,
+    alignment,
+    by_set,
+    fits,
+    gradient_magnitudes,
+    gradient_norms,
+)
+from privet.learn.equation import INPUTS, TARGETS, Equation
+from privet.learn.findings import Curvatures, Sharpness
+from privet.learn.gradients import Blocks, at_weights, trainable
+from privet.learn.objective import Examples
+from privet.learn.per_unit import batches, evenly
+from privet.learn.views import AsIs
+from privet.measure import Curvature, curvature
 from privet.recipes.private_training import Launch, equation_for
 from privet.recipes.run_folder import DIAGNOSTICS, RunFolder
 from privet.recipes.run_stage import Stage
 
 _WARNING = "NOT PRIVATE: computed from private rows outside the guarantee. Do not share."
 _MOST_LOOKS = 10
+_CURVED_ROWS = 256  # of each set, in some fifty products of two gradients each
+_AT_ONCE = 64
+_EIGENVALUES = 5
+_PROBES = 10
 
 
 class Diagnostics:
@@ -57,6 +78,8 @@ class Diagnostics:
         ]
         if gradient is not None:
             found.append(alignment(self._hedge, equation, state, gradient=gradient))
+        else:
+            found.append(curvatures(self._hedge, equation, state, public=public))
         return found
 
     def _equation(self) -> Equation:
@@ -69,6 +92,43 @@ class Diagnostics:
             start.divisor,
             start.engine.engine,
         )
+
+
+def curvatures(
+    hedge: Hedge, equation: Equation, state: State, *, public: PublicSets | None = None
+) -> NotPrivate[Curvatures]:
+    """How sharp the loss is around the weights, on a few rows of each set (000 Table 4)."""
+
+    def look(units: Units) -> Sharpness:
+        return _sharpness(equation, state.weights, evenly(units, _CURVED_ROWS))
+
+    return hedge.outside_guarantee(
+        "curvature", lambda private: Curvatures(by_set(look, private, public))
+    )
+
+
+def _sharpness(equation: Equation, weights: Blocks, units: Units) -> Sharpness:
+    with at_weights(equation.model, weights):
+        found = _curvature(equation, units)
+    return Sharpness(units.num_rows, found.eigenvalues, found.ratio, found.trace, found.trace_error)
+
+
+def _curvature(equation: Equation, units: Units) -> Curvature:
+    """Of rows as they are, without views; of none, nothing."""
+    size = sum(each.numel() for each in trainable(equation.model).values())
+    count = min(_EIGENVALUES, size - 1)
+    if not len(units):
+        return Curvature.unknown(count)
+
+    def rows() -> Iterator[tuple[Tensor, Tensor]]:
+        for part in batches(units, _AT_ONCE):
+            seen = AsIs().single(Examples(part[INPUTS], part[TARGETS].long()), torch.Generator())
+            yield seen.inputs, seen.targets
+
+    def loss(outputs: Tensor, targets: Tensor) -> Tensor:
+        return equation.loss(outputs, targets).mean()
+
+    return curvature(equation.model, loss, rows, count=count, probes=_PROBES)
 
 
 def _at_least(name: str, step: int) -> bool:

@@ -20,6 +20,7 @@ from privet.errors import ConfigError, PrivacyError, Stopped
 from privet.hedge import Hedge, Randomness
 from privet.privacy import Certificate, GaussianRelease, Reservation
 from privet.privacy.records import State
+from privet.recipes.encoder_cache import CachedEncoders, cache_folder
 from privet.recipes.encoders import with_taught
 from privet.recipes.folder_memory import FolderMemory
 from privet.recipes.private_encoder import PrivatelyTrained, private_encoder
@@ -174,7 +175,8 @@ def _run(
     memory = FolderMemory(folder, stage.config.image_shape)
     try:
         device = usable_device(session.device)
-        prepared = stage.prepared(state.first_count, memory, listener, device)
+        encoders = CachedEncoders(memory, cache_folder(), listener.note)
+        prepared = stage.prepared(state.first_count, encoders, listener, device)
         if state.reservation is None:
             for sentence in warnings(stage.config, predicted(stage, prepared)):
                 listener.note(sentence)

@@ -1,30 +1,67 @@
 """`privet evaluate`: metrics of a finished run."""
 
+from __future__ import annotations
+
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from privet.cli.options import AsJson, print_json, print_pairs
+from privet.errors import ConfigError
+
+if TYPE_CHECKING:
+    from privet.recipes.run_evaluation import Evaluation
+    from privet.recipes.set_evaluation import SetEvaluation
 
 
 def evaluate(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A run of 'privet train'.")],
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR", help="A finished run of 'privet train' or 'privet synthesize'."
+        ),
+    ],
     test: Annotated[
         str | None,
         typer.Option(
             metavar="DATA",
-            help="Images to measure accuracy on; the run's own test set if left out.",
+            help="Images to measure on, not private; the run's own test set if left out.",
+        ),
+    ] = None,
+    extractor: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="For synthetic images, what looks at them: cnn (default), which learns from half "
+            "of the test images, or efficientnet-lite0, 1 or 2.",
         ),
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """Measure the accuracy of a run's model on test images."""
-    from privet.recipes.run_evaluation import evaluate as run
+    """Measure how good a run's model or synthetic images are.
 
-    found = run(folder, test)
-    for note in found.notes:
-        typer.echo(note, err=True)
+    A model: its accuracy on test images. Synthetic images: how far they are from test images, what
+    a CNN learns from them, and whether they repeat public images that the run saw.
+    """
+    from privet.recipes.run_evaluation import evaluate as evaluate_model
+    from privet.recipes.run_folder import RunFolder
+    from privet.recipes.set_evaluation import evaluate_set
+
+    note = partial(typer.echo, err=True)
+    if not RunFolder(folder).holds_run:
+        _show(evaluate_set(folder, test, extractor, note), json)
+        return
+    if extractor is not None:
+        raise ConfigError("--extractor is for runs of 'privet synthesize': leave it out.")
+    found = evaluate_model(folder, test)
+    for sentence in found.notes:
+        note(sentence)
+    _show(found, json)
+
+
+def _show(found: Evaluation | SetEvaluation, json: bool) -> None:
     if json:
         print_json(found.to_json())
         return

@@ -66,7 +66,8 @@ def memorisation(synthetic: Tensor, seen: Tensor, unseen: Tensor) -> float:
     """How much nearer synthetic features lie to what a generator saw than to what it did not.
 
     The share of synthetic points whose nearest neighbour is a seen one, where sets are cut to the
-    same size: about 1/2 for a generator that remembers nothing, 1 for one that repeats.
+    same size: about 1/2 for a generator that remembers nothing, 1 for one that repeats. The first
+    rows are kept, so rows come in random order.
     """
     size = min(len(seen), len(unseen))
     to_seen, _ = nearest(synthetic, seen[:size])

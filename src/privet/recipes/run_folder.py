@@ -32,6 +32,7 @@ RESULT = "result.json"
 LEDGER = "ledger.db"
 REPORT = "report.html"
 SAMPLES = "samples.png"
+MEMORISATION = "memorisation.png"
 STEPS = "steps"
 RELEASES = "releases"
 SYNTHETIC = "synthetic"
@@ -39,7 +40,7 @@ PNG = "png"
 # But for config.json, which marks the folder as a run's and is only ever replaced.
 _FILES = (
     *(RESULT, MODEL, ENSEMBLE, CERTIFICATE, METRICS, DIAGNOSTICS, REPORT, SAMPLES),
-    *(CHECKPOINT, STATE),
+    *(MEMORISATION, CHECKPOINT, STATE),
 )
 _PART = ".part"
 

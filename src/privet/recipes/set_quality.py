@@ -1,12 +1,17 @@
 """How good a synthetic set is, by all measures at once, on images that are not private.
 
-Every figure but the last depends on the network that looks at images, so its name stands with them.
+Every figure but CAS depends on the network that looks at images, so its name stands with them.
+
+References:
+    Ravuri and Vinyals, 2019 (CAS); Yoon et al., Diffusion Probabilistic Models Generalize when They
+    Fail to Memorize, 2023 (what counts as a copy).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
@@ -18,7 +23,9 @@ from privet.measure import (
     Accuracy,
     accuracy,
     frechet_distance,
+    inception_score,
     memorisation,
+    nearest,
     precision_and_recall,
     predictions,
 )
@@ -31,6 +38,24 @@ Extractor = Callable[[Tensor], Tensor]
 
 _MOST = 5000  # images of each set: measures compare all pairs
 _BATCH = 500
+_LEAST_STEPS = 200  # of a classifier's training, however few images there are
+_COPY = 1 / 3
+_CLOSEST, _NEIGHBOURS = 8, 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Closest:
+    """A synthetic image, and those nearest to it among images that the generator saw.
+
+    Args:
+        synthetic: its row.
+        seen: their rows, the nearest first.
+        distances: to each of them, between features.
+    """
+
+    synthetic: int
+    seen: tuple[int, ...]
+    distances: tuple[float, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,25 +65,53 @@ class SetQuality:
     Args:
         extractor: what looked at images.
         images: synthetic ones that were looked at.
+        test_images: test images that were looked at.
         frechet: the Fréchet distance to test images; FID if Inception looked.
+        inception: the Inception score; none if the extractor tells no classes apart.
         precision: the share of synthetic images among test images.
         recall: the share of test images among synthetic ones.
+        cas: the test accuracy of a CNN that learned from synthetic images alone; none if there is
+            one class only.
+        cas_by_class: the same, for each class.
+        seen_images: those that the generator saw and that were looked at; none if it is not known
+            what it saw.
         memorisation: how many lie nearer to images that the generator saw than to test images: 1/2
-            where nothing is remembered; none if it is not known what it saw.
-        cas: the test accuracy of a CNN that learned from synthetic images alone.
+            where nothing is remembered.
+        copies: how many are at most a third as far from the nearest image that the generator saw
+            as from the second.
+        closest: those nearest to an image that the generator saw.
     """
 
     extractor: str
     images: int
+    test_images: int
     frechet: float
+    inception: float | None
     precision: float
     recall: float
-    memorisation: float | None
-    cas: float
+    cas: float | None
+    cas_by_class: tuple[float | None, ...]
+    seen_images: int | None = None
+    memorisation: float | None = None
+    copies: float | None = None
+    closest: tuple[Closest, ...] = ()
+
+    @property
+    def cas_worst_class(self) -> float | None:
+        """The class that the CNN recognises least."""
+        return min((share for share in self.cas_by_class if share is not None), default=None)
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
-        return asdict(self)
+        return {**asdict(self), "cas_worst_class": self.cas_worst_class}
+
+
+@dataclass(frozen=True, eq=False)
+class _Looked:
+    """As many images as measures can compare, by their rows and their features."""
+
+    rows: Tensor
+    features: Tensor
 
 
 def set_quality(
@@ -67,8 +120,11 @@ def set_quality(
     *,
     extractor: Extractor,
     name: str,
+    probabilities: Extractor | None = None,
     seen: PublicRows | None = None,
+    taught_by: PublicRows | None = None,
     training: ClassifierTraining | None = None,
+    num_classes: int | None = None,
 ) -> SetQuality:
     """Every measure.
 
@@ -77,42 +133,110 @@ def set_quality(
         test: real ones that nobody learned from, declared not to be private.
         extractor: frozen, in evaluation mode.
         name: of the extractor.
+        probabilities: of classes, if the extractor tells them apart.
         seen: what the generator learned from, if that is public.
+        taught_by: more test images, which the extractor learned from: they count for CAS alone.
         training: of the CNN.
+        num_classes: as many as labels say if left out.
     """
-    if min(len(synthetic), len(test)) < 4:
+    if any(len(each) < 4 for each in (synthetic, test, seen) if each is not None):
         raise DataError("A set of fewer than four images has no quality to speak of.")
-    made, real = (features(extractor, each) for each in (synthetic, test))
-    precision, recall = precision_and_recall(real, made)
-    return SetQuality(
+    made, real = _looked_at(extractor, synthetic), _looked_at(extractor, test)
+    precision, recall = precision_and_recall(real.features, made.features)
+    everything = test if taught_by is None else _together(test, taught_by)
+    score = classification_accuracy_score(synthetic, everything, training, num_classes)
+    shown = synthetic.inputs[made.rows]
+    quality = SetQuality(
         extractor=name,
-        images=len(made),
-        frechet=frechet_distance(real, made),
+        images=len(made.rows),
+        test_images=len(real.rows),
+        frechet=frechet_distance(real.features, made.features),
+        inception=None if probabilities is None else _inception(probabilities, shown),
         precision=precision,
         recall=recall,
-        memorisation=None if seen is None else memorisation(made, features(extractor, seen), real),
-        cas=classification_accuracy_score(synthetic, test, training).overall,
+        cas=None if score is None else score.overall,
+        cas_by_class=() if score is None else score.by_class,
     )
+    return quality if seen is None else _remembered(quality, made, real, extractor, seen)
 
 
 def classification_accuracy_score(
-    synthetic: PublicRows, test: PublicRows, training: ClassifierTraining | None = None
-) -> Accuracy:
-    """CAS (Ravuri and Vinyals, 2019): of a CNN from scratch, on real images."""
-    training = training or ClassifierTraining()
-    classes = 1 + max(int(each.targets.max()) for each in (synthetic, test))
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(training.seed)
-        body = ConvEncoder(synthetic.inputs.shape[3])
-        network = nn.Sequential(body, nn.Linear(body.num_features, classes))
-    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    train_classifier(network, synthetic.inputs, synthetic.targets, training)
+    synthetic: PublicRows,
+    test: PublicRows,
+    training: ClassifierTraining | None = None,
+    num_classes: int | None = None,
+) -> Accuracy | None:
+    """CAS: of a CNN from scratch, on real images; none if there is one class only."""
+    classes = num_classes or 1 + max(int(each.targets.max()) for each in (synthetic, test))
+    if classes == 1:
+        return None
+    network = classifier(synthetic, classes, training)
     found = predictions(lambda images: network(to_float(images)), test.inputs)
     return accuracy(found, test.targets, classes)
 
 
-def features(extractor: Extractor, rows: PublicRows) -> Tensor:
-    """Of as many images as measures can compare, the first ones."""
+def classifier(
+    rows: PublicRows, num_classes: int, training: ClassifierTraining | None = None
+) -> nn.Sequential:
+    """A small CNN that learned from these images alone: its body, then its head."""
+    training = training or enough_training(len(rows))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(training.seed)
+        body = ConvEncoder(rows.inputs.shape[3])
+        network = nn.Sequential(body, nn.Linear(body.num_features, num_classes))
+    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    train_classifier(network, rows.inputs, rows.targets, training)
+    return network.requires_grad_(False)
+
+
+def enough_training(images: int) -> ClassifierTraining:
+    """As usual, for longer where images are few."""
+    usual = ClassifierTraining()
+    steps = max(1, images // usual.batch_size)  # of an epoch
+    return replace(usual, epochs=max(usual.epochs, math.ceil(_LEAST_STEPS / steps)))
+
+
+def features(extractor: Extractor, images: Tensor) -> Tensor:
+    """Of images (N, H, W, C), in batches."""
     with torch.no_grad():
-        batches = torch.split(rows.inputs[:_MOST], _BATCH)
+        batches = torch.split(images, _BATCH)
         return torch.cat([extractor(to_float(batch)).flatten(1).float() for batch in batches])
+
+
+def _looked_at(extractor: Extractor, rows: PublicRows) -> _Looked:
+    """In random order: sets lie sorted by class, or take classes in turn."""
+    order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))[:_MOST]
+    return _Looked(order, features(extractor, rows.inputs[order]))
+
+
+def _together(first: PublicRows, second: PublicRows) -> PublicRows:
+    return PublicRows(
+        torch.cat([first.inputs, second.inputs]), torch.cat([first.targets, second.targets])
+    )
+
+
+def _inception(probabilities: Extractor, images: Tensor) -> float:
+    """Over all images at once: parts of a small set do not have every class."""
+    return inception_score(features(probabilities, images), splits=1)
+
+
+def _remembered(
+    quality: SetQuality, made: _Looked, real: _Looked, extractor: Extractor, rows: PublicRows
+) -> SetQuality:
+    """With all that tells what the generator took over from what it saw."""
+    seen = _looked_at(extractor, rows)
+    distances, which = nearest(made.features, seen.features, min(_NEIGHBOURS, len(seen.rows)))
+    return replace(
+        quality,
+        seen_images=len(seen.rows),
+        memorisation=memorisation(made.features, seen.features, real.features),
+        copies=float((distances[:, 0] <= _COPY * distances[:, 1]).double().mean()),
+        closest=tuple(
+            Closest(
+                synthetic=int(made.rows[number]),
+                seen=tuple(seen.rows[which[number]].tolist()),
+                distances=tuple(distances[number].tolist()),
+            )
+            for number in distances[:, 0].argsort()[:_CLOSEST].tolist()
+        ),
+    )

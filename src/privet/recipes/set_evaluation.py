@@ -1,0 +1,330 @@
+"""`privet evaluate` for runs of `privet synthesize`: how good the images in a folder are.
+
+Images are read from the run's folder and judged by test images, which are not private. Private rows
+are of no use here: at most they lie in one source with test or public ones, and stay undecoded
+where its format allows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from privet.data import ImageSet
+from privet.data.contact_sheet import draw_contact_sheet
+from privet.data.guard import shown
+from privet.errors import ConfigError, DataError
+from privet.models import efficientnet_lite
+from privet.public import PublicRows
+from privet.recipes.presets import named
+from privet.recipes.public_synthesis import PublicConfig, is_public
+from privet.recipes.run_folder import CONFIG, MEMORISATION, RESULT, SYNTHETIC, RunFolder
+from privet.recipes.set_quality import (
+    Closest,
+    Extractor,
+    SetQuality,
+    classifier,
+    enough_training,
+    set_quality,
+)
+from privet.recipes.sets import DataChoice, Sets, part_of, read_sets, refuse_private
+from privet.recipes.synthesis_config import SynthesisAsked, SynthesisConfig
+from privet.recipes.synthesis_images import Wanted
+
+_IMAGE_SIZE = 112
+
+
+@dataclass(frozen=True, kw_only=True)
+class Eye:
+    """A network that looks at images.
+
+    Args:
+        name: in words, with all that figures depend on.
+        features: what it sees.
+        probabilities: of classes, if it tells them apart.
+        test: test images that it did not learn from.
+        taught_by: those that it learned from, if it did.
+    """
+
+    name: str
+    features: Extractor
+    probabilities: Extractor | None
+    test: PublicRows
+    taught_by: PublicRows | None = None
+
+
+def _cnn(test: PublicRows, num_classes: int) -> Eye:
+    """A small CNN that half of the test images taught, so that the other half is new to it."""
+    order = torch.randperm(len(test), generator=torch.Generator().manual_seed(0))
+    half, other = (test.select(each) for each in torch.tensor_split(order, 2))
+    if len(set(half.targets.tolist())) < 2:
+        raise ConfigError(
+            "The extractor cnn learns from test images of two classes or more: give more of them "
+            "with --test, or another --extractor."
+        )
+    # Smoothed labels would keep it from being sure, and the Inception score low.
+    training = replace(enough_training(len(half)), label_smoothing=0.0)
+    network = classifier(half, num_classes, training)
+    return Eye(
+        name=f"cnn, taught by {len(half):,} other test images",
+        features=network[0],
+        probabilities=lambda images: network(images).softmax(1),
+        test=other,
+        taught_by=half,
+    )
+
+
+def _efficientnet(version: int, test: PublicRows, num_classes: int) -> Eye:
+    """Trained on ImageNet, whose classes are not those of the images."""
+    return Eye(
+        name=f"efficientnet-lite{version}, images at {_IMAGE_SIZE}×{_IMAGE_SIZE}",
+        features=efficientnet_lite(version, _IMAGE_SIZE),
+        probabilities=None,
+        test=test,
+    )
+
+
+EXTRACTORS: Mapping[str, Callable[[PublicRows, int], Eye]] = {
+    "cnn": _cnn,
+    "efficientnet-lite0": partial(_efficientnet, 0),
+    "efficientnet-lite1": partial(_efficientnet, 1),
+    "efficientnet-lite2": partial(_efficientnet, 2),
+}
+"""What looks at images, made of test images and the number of their classes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetEvaluation:
+    """How good a run's images are, and what they cost.
+
+    Args:
+        test: where test images come from, in words.
+        synthetic_count: images of the run.
+        test_count: test images.
+        class_names: of their labels; none if there are no labels.
+        quality: all figures.
+        picture: synthetic images beside those that the run saw, if these are public.
+        guarantee: of the run.
+    """
+
+    test: str
+    synthetic_count: int
+    test_count: int
+    class_names: tuple[str, ...]
+    quality: SetQuality
+    picture: Path | None
+    guarantee: str
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return {
+            "test": self.test,
+            "synthetic_count": self.synthetic_count,
+            "test_count": self.test_count,
+            "class_names": list(self.class_names),
+            **self.quality.to_json(),
+            "picture": None if self.picture is None else str(self.picture),
+            "guarantee": self.guarantee,
+        }
+
+    def in_words(self) -> dict[str, object]:
+        """For a terminal."""
+        found = self.quality
+        made, real = f"{found.images:,} synthetic", f"{found.test_images:,} test images"
+        score = "" if found.inception is None else f"{found.inception:.2f} ({made} images)"
+        return {
+            "test images": f"{self.test_count:,} ({self.test})",
+            "extractor": found.extractor,
+            "Fréchet distance": f"{found.frechet:.4g} ({made} and {real})",
+            "Inception score": score or "none: the extractor does not know the classes",
+            "precision": f"{found.precision:.1%} of {made} images lie among {real}",
+            "recall": f"{found.recall:.1%} of {real} lie among {made} ones",
+            **self._score_in_words(),
+            **self._memory_in_words(),
+            "guarantee": self.guarantee,
+        }
+
+    def _score_in_words(self) -> dict[str, object]:
+        found = self.quality
+        if found.cas is None or found.cas_worst_class is None:
+            return {"CAS": "none: there is one class only"}
+        on = f"on {self.test_count:,} test images, by a CNN"
+        of = f"that learned from {self.synthetic_count:,} synthetic ones alone"
+        by_class = zip(self.class_names, found.cas_by_class, strict=True)
+        return {
+            "CAS": f"{found.cas:.1%} {on} {of}",
+            "worst class": f"{found.cas_worst_class:.1%}",
+            **{f"  {shown(name)}": _share(share) for name, share in by_class},
+        }
+
+    def _memory_in_words(self) -> dict[str, object]:
+        found = self.quality
+        if found.seen_images is None or found.memorisation is None or found.copies is None:
+            return {}
+        size = min(found.seen_images, found.test_images)
+        return {
+            "memorisation": f"{found.memorisation:.1%} of synthetic images are nearer to one of "
+            f"{size:,} public images that the run saw than to one of {size:,} test images; half if "
+            "it remembers nothing",
+            "copies": f"{found.copies:.1%} are three times nearer to one of {found.seen_images:,} "
+            "public images that the run saw than to any other",
+            "closest": self.picture,
+        }
+
+
+def _share(share: float | None) -> str:
+    return "no images" if share is None else f"{share:.1%}"
+
+
+def evaluate_set(
+    out: Path,
+    test: str | None = None,
+    extractor: str | None = None,
+    note: Callable[[str], object] = lambda sentence: None,
+) -> SetEvaluation:
+    """Read the images of a finished run and judge them.
+
+    Args:
+        out: the run's folder.
+        test: another test set; else the one that the run had.
+        extractor: the name of what looks at images.
+        note: told what is worth a line.
+    """
+    folder = RunFolder(out, "synthesize")
+    look = EXTRACTORS[named(EXTRACTORS, extractor or "cnn", "--extractor")]
+    config = _finished(folder)
+    synthetic = _beside(folder, replace(config.data, public=None, test=None)).private
+    real, where = _test_images(folder, config, test, note)
+    made, seen = PublicRows.from_images(synthetic), _seen(folder, config, note)
+    num_classes = max(1, len(config.class_names))
+    if config.class_names:
+        note("A CNN learns from the synthetic images: the more there are, the longer it takes.")
+    eye = look(PublicRows.from_images(real), num_classes)
+    quality = set_quality(
+        made,
+        eye.test,
+        extractor=eye.features,
+        name=eye.name,
+        probabilities=eye.probabilities,
+        seen=seen,
+        taught_by=eye.taught_by,
+        num_classes=num_classes,
+    )
+    return SetEvaluation(
+        test=where,
+        synthetic_count=len(made),
+        test_count=len(real),
+        class_names=config.class_names,
+        quality=quality,
+        picture=_picture(folder, quality.closest, made, seen),
+        guarantee=folder.read(RESULT)["guarantee"],
+    )
+
+
+def _finished(folder: RunFolder) -> SynthesisConfig | PublicConfig:
+    if not folder.holds_run:
+        raise ConfigError(
+            f"{folder} holds no run of 'privet train' or 'privet synthesize': give the folder of "
+            "one."
+        )
+    stored = folder.read(CONFIG)
+    if not Wanted(count=stored["count"], png=stored["png"]).made(folder):
+        raise ConfigError(f"The run in {folder} is not done: go on with {folder.command_to_resume}")
+    public = is_public(SynthesisAsked(), folder.path, resume=True)
+    return (PublicConfig if public else SynthesisConfig).from_json(stored["config"])
+
+
+def _test_images(
+    folder: RunFolder,
+    config: SynthesisConfig | PublicConfig,
+    test: str | None,
+    note: Callable[[str], object],
+) -> tuple[ImageSet, str]:
+    given = config.data.test if test is None else test
+    if given is None:
+        raise ConfigError("The run had no test images: give some with --test.")
+    if test is not None:
+        _refuse_seen(config, test)
+    sets = _beside(folder, replace(config.data, public=None, test=given))
+    for sentence in sets.notes:
+        note(sentence)
+    assert sets.test is not None
+    return sets.test, shown(given) if given is test else f"{shown(given)}, as in the run"
+
+
+def _refuse_seen(config: SynthesisConfig | PublicConfig, test: str) -> None:
+    """Nothing can be said by images that the run learned from."""
+    if _is_share(test):
+        raise ConfigError(
+            f"--test is {test}: a run sets shares aside itself, so name other images."
+        )
+    try:
+        refuse_private("test", test, config.data.source)
+    except ConfigError:
+        if isinstance(config, SynthesisConfig):
+            raise
+        raise ConfigError(
+            "--test names the images that the run learned from, or a part of them: give others."
+        ) from None
+
+
+def _seen(
+    folder: RunFolder, config: SynthesisConfig | PublicConfig, note: Callable[[str], object]
+) -> PublicRows | None:
+    """Public images that the run learned from, and never private ones."""
+    try:
+        found = _public_images(folder, config)
+    except (ConfigError, DataError) as error:
+        note(f"Memorisation is left out, since public images of the run are not there: {error}")
+        return None
+    return None if found is None else PublicRows.from_images(found)
+
+
+def _public_images(folder: RunFolder, config: SynthesisConfig | PublicConfig) -> ImageSet | None:
+    data = config.data
+    if not _is_share(data.test):
+        data = replace(data, test=None)
+    if isinstance(config, PublicConfig):
+        return read_sets(data, require_labels=False).private  # so called, and public here
+    if not _is_share(data.public):
+        data = replace(data, test=None)
+    return _beside(folder, data).public
+
+
+def _beside(folder: RunFolder, data: DataChoice) -> Sets:
+    """Images that are like the synthetic ones; DATA is opened for shares of it alone."""
+    if not (_is_share(data.public) or _is_share(data.test)):
+        data = replace(data, source=str(folder / SYNTHETIC))
+    return read_sets(data, unread=True, require_labels=False)
+
+
+def _is_share(text: str | None) -> bool:
+    """A share or a count of DATA, not another source."""
+    return isinstance(part_of(text), float | int)
+
+
+def _picture(
+    folder: RunFolder, closest: tuple[Closest, ...], made: PublicRows, seen: PublicRows | None
+) -> Path | None:
+    """A line for each image: itself, a gap, and those nearest to it (paper 000, Figure 8a)."""
+    if seen is None:
+        folder.discard(MEMORISATION)  # of an earlier evaluation
+        return None
+    gap = torch.full_like(made.inputs[:1], 255)
+    lines = [
+        torch.cat([made.inputs[each.synthetic, None], gap, seen.inputs[list(each.seen)]])
+        for each in closest
+    ]
+    columns = len(lines[0])
+    labels = np.arange(len(lines)).repeat(columns)
+    names = tuple(f"{each.distances[0]:.3g}" for each in closest)
+    images = ImageSet(torch.cat(lines).numpy(), labels, names)
+    sheet = draw_contact_sheet(images, columns=columns, lines=1)
+    folder.write_with(MEMORISATION, lambda path: sheet.save(path, "PNG"))
+    return folder / MEMORISATION

@@ -316,6 +316,66 @@ def _kept(name: str) -> dict[str, Any]:
     return content
 
 
+def public_sets() -> str:
+    """How good sets of synthetic public images are."""
+    rows = [
+        (
+            each["name"],
+            f"{each['made']:,}",
+            _percent(each["cas"]),
+            f"{each['frechet']:.3g}",
+            f"{each['precision']:.2f}",
+            f"{each['recall']:.2f}",
+            _percent(each["memorisation"]),
+            _percent(each["copies"]),
+        )
+        for each in _kept("public_ladder")["runs"]
+        if each["kind"] == "set"
+    ]
+    head = ("set", "images", "CAS", "Fréchet", "precision", "recall", "nearer to seen", "copies")
+    return _table(head, rows)
+
+
+def public_ladder() -> str:
+    """Table 1 of paper 000."""
+    return _public_study("ladder", "FashionMNIST, ε = 2")
+
+
+def public_studies() -> str:
+    """One small table for each table of the papers."""
+    runs = [each for each in _kept("public_ladder")["runs"] if each["kind"] == "run"]
+    names = dict.fromkeys(each["study"] for each in runs if each["study"] != "ladder")
+    return "\n".join(_public_study(name, name) for name in names)
+
+
+def _public_study(study: str, title: str) -> str:
+    by_name: dict[str, Rows] = {}
+    for each in _kept("public_ladder")["runs"]:
+        if each["kind"] == "run" and each["study"] == study:
+            by_name.setdefault(each["name"], []).append(each)
+    rows = [
+        (
+            name,
+            _seeds([each["before_private_steps"] for each in runs]),
+            _seeds([each["accuracy"] for each in runs]),
+        )
+        for name, runs in by_name.items()
+    ]
+    return _table((title, "after the warm-up", "after private steps"), rows)
+
+
+def public_cost() -> str:
+    """What surrounds a network on the public side costs."""
+    found = _results("public_cost")
+    rows = (
+        ("Heun's sampler over the evaluations of its U-Net", "sampler_over_network"),
+        ("a training step over a pass forward and back", "training_over_network"),
+        ("a step with SAM over one with SGD", "sam_over_sgd"),
+        ("peak memory of 1,000 images over that of 100", "peak_ratio"),
+    )
+    return _table(("what", "ratio"), [(name, f"{_two(found[key])} ×") for name, key in rows])
+
+
 def release_cost() -> str:
     """What releases and synthesis cost."""
     found = _results("release_cost")
@@ -362,6 +422,10 @@ TABLES: dict[str, Callable[[], str]] = {
     "release_imbalance": release_imbalance,
     "release_ablations": release_ablations,
     "release_cost": release_cost,
+    "public_sets": public_sets,
+    "public_ladder": public_ladder,
+    "public_studies": public_studies,
+    "public_cost": public_cost,
 }
 
 

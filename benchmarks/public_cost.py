@@ -21,8 +21,8 @@ from privet.public.diffusion import train_at_noise_levels
 from privet.recipes.edm import PublicEdm, edm
 from timing import Run, timed
 
-SHAPE, CLASSES = (32, 32, 3), 10
-BATCH, STEPS = 64, 4
+SHAPE, CLASSES = (28, 28, 1), 10
+BATCH, STEPS = 64, 2
 IN_ALL = (100, 1000)  # images that are drawn, at most 50 at once, for peaks of memory
 
 
@@ -38,7 +38,7 @@ def sampler(rounds: int) -> dict[str, float]:
     settings = PublicEdm()
     model = Edm(settings.first_weights(CLASSES, SHAPE)).eval()
     heun, labels = Heun(steps=STEPS), torch.arange(BATCH) % CLASSES
-    images, noise = torch.randn(BATCH, 3, 32, 32), torch.zeros(BATCH)
+    images, noise = torch.randn(BATCH, 1, 28, 28), torch.zeros(BATCH)
 
     def bare() -> None:
         with torch.no_grad():
@@ -59,7 +59,7 @@ def training(rounds: int) -> dict[str, float]:
     public = rows(4 * BATCH)
     model = Edm(PublicEdm().first_weights(CLASSES, SHAPE))
     lessons = DiffusionTraining(iterations=STEPS, batch_size=BATCH)
-    images, noise = torch.randn(BATCH, 3, 32, 32), torch.zeros(BATCH)
+    images, noise = torch.randn(BATCH, 1, 28, 28), torch.zeros(BATCH)
     labels, augmentation = torch.arange(BATCH) % CLASSES, torch.zeros(BATCH, 9)
 
     def bare() -> None:
@@ -81,7 +81,7 @@ def training(rounds: int) -> dict[str, float]:
 
 def sharpness(rounds: int) -> dict[str, float]:
     """A warm-up of WRN-16-4 with SAM against one with SGD."""
-    model, public = WideResNet(16, 4, CLASSES), rows(BATCH)
+    model, public = WideResNet(16, 4, CLASSES), rows(BATCH, (32, 32, 3))
     plain = WarmUp(epochs=1, batch_size=BATCH, learning_rate=1e-4)
 
     def steps(config: WarmUp) -> Run:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import tempfile
 import time
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from learn_data import Prepared, prepare_data
+from learn_data import prepare_data
 from privet.public import PublicRows
 from privet.recipes.ddpm import PublicDdpm, ddpm
 from privet.recipes.edm import edm
@@ -23,19 +22,12 @@ from release_data import encoder, photos
 
 CACHE = Path(tempfile.gettempdir()) / "privet-public-sets"
 CLASSES = 10
-TEACHERS = "photos+letters"
-EXTRACTOR = f"ConvEncoder 32-64-128-128-256, trained on {TEACHERS}"
+TEACHERS = {DATA: "photos+letters", "cifar10": "colour"}
 
 
-@lru_cache(maxsize=1)
-def data(folder: Path) -> Prepared:
-    """Private, public and test images."""
-    return prepare_data(DATA, folder)
-
-
-def public_images(folder: Path) -> PublicRows:
+def public_images(name: str, folder: Path) -> PublicRows:
     """4% of the training images."""
-    rows = data(folder).material.public
+    rows = prepare_data(name, folder).material.public
     assert rows is not None
     return rows
 
@@ -57,7 +49,7 @@ def other_images(public: Path, like: PublicRows) -> PublicRows:
 
 def images_of(each: PublicSet, folder: Path) -> tuple[PublicRows, float]:
     """A set, and the seconds that it took to make what was not there yet."""
-    public, start = public_images(folder), time.perf_counter()
+    public, start = public_images(each.data, folder), time.perf_counter()
     if each.system is None:
         return public.select(torch.arange(each.count) % len(public)), 0.0
     # Images are numbered, so that a larger set of the same system begins with the smaller one.
@@ -102,11 +94,12 @@ def _keep(path: Path, drawn: Drawn, number: int) -> None:
 def measured(each: PublicSet, folder: Path, public: Path) -> dict[str, object]:
     """Make a set and look at it."""
     rows, seconds = images_of(each, folder)
+    teachers = TEACHERS[each.data]
     found = set_quality(
         rows,
-        data(folder).test,
-        extractor=encoder(TEACHERS, public),
-        name=EXTRACTOR,
-        seen=public_images(folder),
+        prepare_data(each.data, folder).test,
+        extractor=encoder(teachers, public),
+        name=f"ConvEncoder 32-64-128-128-256, trained on {teachers}",
+        seen=public_images(each.data, folder),
     )
     return {**found.to_json(), "made": len(rows), "seconds": round(seconds)}

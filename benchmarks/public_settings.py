@@ -11,11 +11,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
+from torch import nn
+
 from learn_settings import Row, image_rows
 from privet.augment import CropFlip
 from privet.learn import SGD, Ascent, Augmented, Method, Mirror, PublicOrigin
 from privet.learn.updates import Update
 from privet.learn.views import AsIs
+from privet.models import ConvNet
 from privet.optim import Sharpness
 from privet.public import DiffusionTraining, WarmUp
 from privet.public.adversary import Adversary
@@ -31,6 +35,7 @@ GUIDED = 3.0  # of the ladder: what the paper found the best FID with
 _WIDTHS = (16, 32, 48)  # 455,009 parameters
 _LESSONS = DiffusionTraining(iterations=4000)
 EDM = PublicEdm(widths=_WIDTHS, training=_LESSONS)
+COLOUR_EDM = PublicEdm(widths=(32, 64, 64), training=_LESSONS)  # an hour on two cores
 DDPM = PublicDdpm(widths=_WIDTHS, training=replace(_LESSONS, augment=None))
 
 
@@ -42,11 +47,13 @@ class PublicSet:
         name: what it is called.
         system: what makes them; none repeats the public images.
         count: how many.
+        data: of which 4% are public.
     """
 
     name: str
     system: PublicEdm | PublicDdpm | None
     count: int = COUNT
+    data: str = DATA
 
     @property
     def key(self) -> Mapping[str, Any]:
@@ -56,7 +63,7 @@ class PublicSet:
     @property
     def described(self) -> str:
         """All its settings."""
-        return f"{self.count} images of {self.system}"
+        return f"{self.count} images of {self.system} on {self.data}"
 
 
 SETS = {
@@ -67,6 +74,7 @@ SETS = {
         PublicSet(name="repeated", system=None),
         *(PublicSet(name=f"edm, w_d {w:g}", system=replace(EDM, guidance=w)) for w in GUIDANCE),
         PublicSet(name="edm, 20,000", system=EDM, count=MOST),
+        PublicSet(name="cifar10 edm", system=COLOUR_EDM, data="cifar10"),
     )
 }
 
@@ -106,6 +114,43 @@ class Rung:
         """Once more."""
         config = replace(self.row.config, seed=seed)
         return replace(self, row=replace(self.row, seed=seed, config=config))
+
+
+@dataclass(frozen=True, kw_only=True)
+class WarmedUp:
+    """A warm-up without private steps.
+
+    Args:
+        name: what it is called.
+        config: of the warm-up.
+        made: the set of synthetic images beside the public ones, if there is one.
+        data: of which 4% are public.
+        curvature: whether to look at the loss around the weights.
+    """
+
+    name: str
+    config: WarmUp
+    made: str | None = None
+    data: str = DATA
+    curvature: bool = False
+    seed: int = 0
+
+    @property
+    def key(self) -> Mapping[str, Any]:
+        """What tells it apart."""
+        return {"kind": "warm-up", "data": self.data, "name": self.name}
+
+    @property
+    def described(self) -> str:
+        """All its settings."""
+        made = None if self.made is None else SETS[self.made].described
+        return f"{made} {self.config} {self.seed}"
+
+    def model(self) -> nn.Module:
+        """Before it has learned anything."""
+        torch.manual_seed(self.seed)
+        side, channels = (32, 3) if self.data == "cifar10" else (28, 1)
+        return ConvNet(10, channels=channels, width=32, image_size=side, strided=True)
 
 
 _ROWS = {row.name: row for row in image_rows(DATA)}
@@ -245,12 +290,27 @@ def _imperfect() -> Iterator[Rung]:
     yield from (replace(each, other=True) for each in runs)
 
 
-def all_tasks() -> Iterator[PublicSet | Rung]:
+def warm_ups() -> Iterator[WarmedUp]:
+    """Curvature after SGD and after SAM (Table 4 of paper 000); CIFAR-10 from 2,000 images."""
+    for name, warm in (("SGD", {}), ("SAM", SAM)):
+        config = _views(2400 + COUNT, CUTOUT, **warm)
+        yield WarmedUp(name=name, config=config, made="edm", curvature=True)
+    wide = CropFlip(padding=4, cutout=16)
+    for made, images in ((None, 2000), ("cifar10 edm", 2000 + COUNT)):
+        name = "public images" if made is None else "public and synthetic images"
+        config = _views(images, wide)
+        yield WarmedUp(name=name, config=config, made=made, data="cifar10")
+
+
+def all_tasks() -> Iterator[PublicSet | Rung | WarmedUp]:
     """What the ladder needs first; then studies; then more seeds of the ladder."""
     needed = {each.made for each in ladder()}
     yield from (each for each in SETS.values() if each.name in needed)
     yield from ladder()
-    yield from (each for each in SETS.values() if each.name not in needed)
+    of_study = [each for each in SETS.values() if each.name not in needed]
+    yield from (each for each in of_study if each.data == DATA)
     yield from studies()
+    yield from (each for each in of_study if each.data != DATA)
+    yield from warm_ups()
     for seed in SEEDS[1:]:
         yield from (each.with_seed(seed) for each in ladder())

@@ -147,14 +147,14 @@ class TestTroubleWithTheDisk:
         assert names(tmp_path / "releases") == set()
 
     def test_a_full_disk_between_shards(self, synthesize, tmp_path, monkeypatch):
-        whole = shards._write_whole
+        whole = shards.write_whole
 
         def full(path, content):
             if path.name == "part-00001.parquet":
                 monkeypatch.setattr(os, "fsync", refusing(errno.ENOSPC))
             whole(path, content)
 
-        monkeypatch.setattr(shards, "_write_whole", full)
+        monkeypatch.setattr(shards, "write_whole", full)
         result = synthesize()
         assert result.code == 2
         assert "part-00001.parquet does not fit on its disk; free some space" in result.err

@@ -37,6 +37,21 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def write_whole(path: Path, content: bytes | memoryview, draft: str | None = None) -> None:
+    """All of a file or nothing, durably; the draft's name must be nobody else's."""
+    place = path.with_name(draft or f".{path.name}.part")
+    with writing(path):
+        try:
+            with place.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            place.replace(path)
+            sync_folder(path.parent)
+        finally:
+            place.unlink(missing_ok=True)
+
+
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
     """Turn what a disk refuses into one sentence."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privet.data.disk import check_free_space, sync_folder, writing
+from privet.data.disk import check_free_space, write_whole, writing
 from privet.data.guard import MIB, reading, shown
 from privet.data.image_set import ImageSet
 from privet.data.labels import as_labels, names_for
@@ -73,7 +72,7 @@ def write_shard(
     with writing(path):
         folder.mkdir(parents=True, exist_ok=True)
     check_free_space(folder, len(content))
-    _write_whole(path, content)
+    write_whole(path, content)
     return path
 
 
@@ -213,20 +212,6 @@ def _parquet_bytes(table: pa.Table, image_shape: tuple[int, int, int]) -> memory
         write_page_checksum=True,
     )
     return memoryview(sink.getvalue())
-
-
-def _write_whole(path: Path, content: memoryview) -> None:
-    draft = path.with_name(f".{path.name}.part")
-    with writing(path):
-        try:
-            with draft.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(path)
-            sync_folder(path.parent)
-        finally:
-            draft.unlink(missing_ok=True)
 
 
 def _schema(path: Path) -> pa.Schema:

@@ -20,7 +20,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from privet.data.disk import sync_folder, writing
+from privet.data.disk import write_whole, writing
 from privet.data.guard import shown
 from privet.errors import ConfigError, DataError
 from privet.models import ConvEncoder
@@ -118,18 +118,10 @@ def _read(path: Path, key: str, training: PublicTraining) -> Tensors:
 
 def _write(path: Path, key: str, made: Tensors) -> None:
     """Whole or not at all, whoever else writes the same."""
-    draft = path.with_name(f"{path.name}.{uuid.uuid4().hex[:8]}.part")
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with draft.open("wb") as file:
-                file.write(save(made, _metadata(key)))
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(path)
-            sync_folder(path.parent)
-        finally:
-            draft.unlink(missing_ok=True)
+    draft = f"{path.name}.{uuid.uuid4().hex[:8]}.part"
+    write_whole(path, save(made, _metadata(key)), draft)
 
 
 def _metadata(key: str) -> dict[str, str]:

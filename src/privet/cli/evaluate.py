@@ -35,7 +35,7 @@ def evaluate(
         typer.Option(
             metavar="NAME",
             help="For synthetic images, what looks at them: cnn (default), which learns from half "
-            "of the test images, or efficientnet-lite0, 1 or 2.",
+            "of the test images, efficientnet-lite0, 1 or 2, or inception (for FID, slow).",
         ),
     ] = None,
     json: AsJson = False,

@@ -22,6 +22,7 @@ from privet.share import ClassifierTraining, train_classifier
 
 NO_NETWORKS = ("logistic", "mlp")  # scikit-learn's
 NETWORKS = ("cnn", "encoder")
+CLASSIFIERS = NO_NETWORKS + NETWORKS
 _MOST = 10_000  # images for scikit-learn's classifiers, which gain little from more of them
 Train = Callable[[nn.Module, Tensor, Tensor, ClassifierTraining], None]
 

@@ -26,7 +26,7 @@ from kept_rows import Kept, arguments, do_missing
 from privet.data import ImageSet
 from privet.measure import Accuracy
 from privet.recipes.map_moments import SpsG
-from release_classifiers import NETWORKS, NO_NETWORKS, Examination
+from release_classifiers import CLASSIFIERS, Examination
 from release_data import encoder, keep_samples, prepared, sets, trainable_encoder
 from release_logistic import Vectors, dp_logistic
 from release_making import Releases, discriminants, judged, made
@@ -36,7 +36,6 @@ from release_settings import (
     ENCODERS,
     IMBALANCED,
     REAL,
-    SOFT,
     Run,
     all_runs,
 )
@@ -66,11 +65,7 @@ def _synthetic(each: Run, private: ImageSet, test: ImageSet, public: Path) -> Ke
     seconds = found.seconds + time.perf_counter() - start
     keep_samples(each.key, images, labels)
     examination = _examination(each, test, public, len(images))
-    accuracies = examination.accuracies(images, labels, NO_NETWORKS)
-    if each.method in SOFT:
-        assert found.synthetic.soft is not None
-        labels = found.synthetic.soft(images)
-    accuracies |= examination.accuracies(images, labels, NETWORKS)
+    accuracies = examination.accuracies(images, labels, CLASSIFIERS)
     if isinstance(system, SpsG):
         for name, judge in discriminants(found, system).items():
             accuracies[name] = examination.measured(judged(judge, test))
@@ -91,7 +86,7 @@ def _real(each: Run, private: ImageSet, test: ImageSet, public: Path) -> Kept:
     examination = _examination(each, test, public, len(images))
     return {
         "guarantee": "none: real images",
-        **_told(each, private, examination.accuracies(images, labels, NO_NETWORKS + NETWORKS)),
+        **_told(each, private, examination.accuracies(images, labels, CLASSIFIERS)),
         "seconds": round(time.perf_counter() - start, 1),
         "images": len(images),
         "iterations": None,

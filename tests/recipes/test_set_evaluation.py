@@ -6,7 +6,7 @@ import torch
 from privet.errors import ConfigError, DataError
 from privet.public import PublicRows
 from privet.recipes import set_quality as module
-from privet.recipes.set_evaluation import EXTRACTORS
+from privet.recipes.set_evaluation import EXTRACTORS, _watched
 from privet.recipes.set_quality import enough_training, set_quality
 from privet.share import ClassifierTraining
 from tests.public.digits import digits
@@ -106,7 +106,7 @@ def test_copies_are_found_and_shown_beside_what_they_repeat():
 
 
 def test_a_few_images_stand_for_all_classes(monkeypatch):
-    monkeypatch.setattr(module, "_MOST", 200)
+    monkeypatch.setattr(module, "MOST", 200)
     rows, test = some(0, 1200), some(1200, 1797)
     ordered = rows.select(rows.targets.argsort())
     assert (
@@ -126,3 +126,11 @@ def test_few_images_are_learned_from_for_longer(monkeypatch):
 def test_what_was_seen_can_be_too_small_as_well():
     with pytest.raises(DataError, match="fewer than four"):
         measured(some(0, 20), some(20, 40), seen=some(40, 43))
+
+
+def test_progress_counts_every_image_that_is_looked_at():
+    told = []
+    look = _watched(lambda images: images, lambda done, total: told.append((done, total)), 25)
+    for count in (10, 10, 5):
+        look(torch.zeros(count, 1, 2, 2))
+    assert told == [(10, 25), (20, 25), (25, 25)]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from privet.cli.options import AsJson, print_json, print_pairs
+from privet.cli.progress import Watch
 from privet.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -49,15 +49,16 @@ def evaluate(
     from privet.recipes.run_folder import RunFolder
     from privet.recipes.set_evaluation import evaluate_set
 
-    note = partial(typer.echo, err=True)
     if not RunFolder(folder).holds_run:
-        _show(evaluate_set(folder, test, extractor, note), json)
+        with Watch(bar=not json) as watch:
+            found_set = evaluate_set(folder, test, extractor, watch.note, watch.progress)
+        _show(found_set, json)
         return
     if extractor is not None:
         raise ConfigError("--extractor is for runs of 'privet synthesize': leave it out.")
     found = evaluate_model(folder, test)
     for sentence in found.notes:
-        note(sentence)
+        typer.echo(sentence, err=True)
     _show(found, json)
 
 

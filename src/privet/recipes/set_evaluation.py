@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from privet.data import ImageSet
 from privet.data.contact_sheet import draw_contact_sheet
@@ -24,9 +25,12 @@ from privet.models import efficientnet_lite
 from privet.models.inception import Inception
 from privet.public import PublicRows
 from privet.recipes.presets import named
+from privet.recipes.public_diffusion import Progress
 from privet.recipes.public_synthesis import PublicConfig, is_public
+from privet.recipes.releases import OnStep
 from privet.recipes.run_folder import CONFIG, MEMORISATION, RESULT, SYNTHETIC, RunFolder
 from privet.recipes.set_quality import (
+    MOST,
     Closest,
     Extractor,
     SetQuality,
@@ -199,6 +203,7 @@ def evaluate_set(
     test: str | None = None,
     extractor: str | None = None,
     note: Callable[[str], object] = lambda sentence: None,
+    progress: Progress | None = None,
 ) -> SetEvaluation:
     """Read the images of a finished run and judge them.
 
@@ -207,6 +212,7 @@ def evaluate_set(
         test: another test set; else the one that the run had.
         extractor: the name of what looks at images.
         note: told what is worth a line.
+        progress: told how many images were looked at.
     """
     folder = RunFolder(out, "synthesize")
     look = EXTRACTORS[named(EXTRACTORS, extractor or "cnn", "--extractor")]
@@ -218,10 +224,12 @@ def evaluate_set(
     if config.class_names:
         note("A CNN learns from the synthetic images: the more there are, the longer it takes.")
     eye = look(PublicRows.from_images(real), num_classes)
+    sets = [each for each in (made, eye.test, seen) if each is not None]
+    total = sum(min(MOST, len(each)) for each in sets)
     quality = set_quality(
         made,
         eye.test,
-        extractor=eye.features,
+        extractor=_watched(eye.features, None if progress is None else progress("images"), total),
         name=eye.name,
         probabilities=eye.probabilities,
         seen=seen,
@@ -237,6 +245,21 @@ def evaluate_set(
         picture=_picture(folder, quality.closest, made, seen),
         guarantee=folder.read(RESULT)["guarantee"],
     )
+
+
+def _watched(look: Extractor, tell: OnStep | None, total: int) -> Extractor:
+    """The same, telling how many images it has seen."""
+    done = 0
+
+    def counted(images: Tensor) -> Tensor:
+        nonlocal done
+        found = look(images)
+        done += len(images)
+        if tell is not None:
+            tell(done, total)
+        return found
+
+    return counted
 
 
 def _finished(folder: RunFolder) -> SynthesisConfig | PublicConfig:

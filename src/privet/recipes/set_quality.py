@@ -36,8 +36,8 @@ from privet.share import ClassifierTraining, train_classifier
 Extractor = Callable[[Tensor], Tensor]
 """From images (N, C, H, W) in [-1, 1] to features (N, D)."""
 
-_MOST = 5000  # images of each set: measures compare all pairs
-_BATCH = 500
+MOST = 5000  # images of each set: measures compare all pairs
+_BATCH = 100
 _LEAST_STEPS = 200  # of a classifier's training, however few images there are
 _COPY = 1 / 3
 _CLOSEST, _NEIGHBOURS = 8, 5
@@ -205,7 +205,7 @@ def features(extractor: Extractor, images: Tensor) -> Tensor:
 
 def _looked_at(extractor: Extractor, rows: PublicRows) -> _Looked:
     """In random order: sets lie sorted by class, or take classes in turn."""
-    order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))[:_MOST]
+    order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))[:MOST]
     return _Looked(order, features(extractor, rows.inputs[order]))
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
+from torch import nn
 
 from privet.errors import ConfigError, DataError
 from privet.models import ConvEncoder, FeatureMaps, convolutions
@@ -36,6 +37,19 @@ class TestPretrained:
         assert heard == [(1, 2), (2, 2)]
         assert torch.equal(weights(first), weights(second))
         assert not any(isinstance(each, torch.nn.BatchNorm2d) for each in first.modules())
+
+    @pytest.mark.parametrize("norm", ["batch", "group"])
+    @pytest.mark.parametrize("activation", ["silu", "relu"])
+    def test_its_layers_may_be_chosen_and_are_known_again(self, tmp_path, norm, activation):
+        memory, choice = DictMemory(), Pretrained(epochs=1, norm=norm, activation=activation)
+        made = choice.made(SHAPE, rows(), memory, told)
+        kinds = {type(each) for each in made.modules()}
+        assert (nn.GroupNorm in kinds, nn.ReLU in kinds) == (norm == "group", activation == "relu")
+        file = tmp_path / "encoder.safetensors"
+        save_file(memory.once("encoder", None), file)
+        again = Saved(file=str(file), activation=activation).outline(SHAPE, None)
+        images = torch.rand(3, 1, 8, 8)
+        torch.testing.assert_close(again(images), made(images))
 
     def test_its_seed_decides(self):
         made = [

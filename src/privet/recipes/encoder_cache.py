@@ -23,7 +23,6 @@ from torch import Tensor
 from privet.data.disk import write_whole, writing
 from privet.data.guard import shown
 from privet.errors import ConfigError, DataError
-from privet.models import ConvEncoder
 from privet.recipes.encoders import Once, PublicTraining
 from privet.recipes.releases import Tensors
 
@@ -108,7 +107,7 @@ def _read(path: Path, key: str, training: PublicTraining) -> Tensors:
     if metadata != _metadata(key):
         raise DataError(f"{shown(path)} is of another version, or of other images or settings.")
     with torch.device("meta"):
-        network = ConvEncoder(training.shape[2])
+        network = training.encoder.network(training.shape)
     if _layout(found) != _layout(network.state_dict()):
         raise DataError(f"{shown(path)} has other layers or sizes.")
     if not all(each.isfinite().all() for each in found.values()):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from functools import partial
+from typing import Literal, Protocol
 
 import torch
 from safetensors import SafetensorError
@@ -26,6 +27,11 @@ from privet.recipes.private_encoder import PrivatelyTrained, untrained
 from privet.recipes.releases import Tensors
 
 Told = Callable[[int, int], None]
+Norm = Literal["batch", "group"]
+Activation = Literal["silu", "relu"]
+
+_GROUPS = 8  # of channels in a GroupNorm
+_ACTIVATIONS: dict[str, type[nn.Module]] = {"silu": nn.SiLU, "relu": nn.ReLU}
 
 
 class Once(Protocol):
@@ -80,6 +86,8 @@ class Pretrained(_Public):
         batch_size: the most images in a step.
         invert: show light images as dark ones half of the time, if they are grey.
         shift: the furthest, in pixels.
+        norm: BatchNorm, which ends up inside the convolutions, or GroupNorm.
+        activation: SiLU, which images are easily optimised through, or ReLU.
         seed: of its weights.
     """
 
@@ -88,6 +96,8 @@ class Pretrained(_Public):
     batch_size: int = 128
     invert: bool = True
     shift: int = 3
+    norm: Norm = "batch"
+    activation: Activation = "silu"
     seed: int = 0
     needs_public: bool = field(default=True, init=False)
     treated_as_public: tuple[str, ...] = field(
@@ -97,14 +107,18 @@ class Pretrained(_Public):
     def outline(self, shape: ImageShape, public: PublicRows | None) -> nn.Module:
         """Untrained."""
         _ = _teaching(public), self._lessons(shape)
-        return ConvEncoder(shape[2]).folded()
+        return self.network(shape).folded()
+
+    def network(self, shape: ImageShape) -> ConvEncoder:
+        """Before it has learned anything."""
+        return _network(shape[2], self.norm, self.activation)
 
     def made(
         self, shape: ImageShape, public: PublicRows | None, memory: Once, told: Told
     ) -> nn.Module:
         """Trained once, then remembered."""
         public = _teaching(public)
-        network = ConvEncoder(shape[2])
+        network = self.network(shape)
         training = PublicTraining(self, shape, public, told)
         network.load_state_dict(memory.once("encoder", training))
         return network.folded()
@@ -112,7 +126,7 @@ class Pretrained(_Public):
     def _trained(self, shape: ImageShape, public: PublicRows, told: Told) -> Tensors:
         generator = torch.Generator().manual_seed(self.seed)
         with seeded(generator):
-            network = ConvEncoder(shape[2])
+            network = self.network(shape)
             head = nn.Linear(network.num_features, int(public.targets.max()) + 1)
         device = public.inputs.device
         network.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -188,9 +202,15 @@ class Procedural(Pretrained):
 
 @dataclass(frozen=True, kw_only=True)
 class Saved(_Public):
-    """The encoder of an earlier run: its `encoder.safetensors`."""
+    """The encoder of an earlier run: its `encoder.safetensors`.
+
+    Args:
+        file: where it is.
+        activation: what it was trained with, which its weights do not tell.
+    """
 
     file: str
+    activation: Activation = "silu"
     needs_public: bool = field(default=False, init=False)
     treated_as_public: tuple[str, ...] = field(
         default=("the weights of a saved encoder",), init=False
@@ -198,7 +218,9 @@ class Saved(_Public):
 
     def outline(self, shape: ImageShape, public: PublicRows | None) -> nn.Module:
         """Itself, refused if it does not fit."""
-        weights, network = self._weights(), ConvEncoder(shape[2])
+        weights = self._weights()
+        norm: Norm = "batch" if "layers.0.1.running_mean" in weights else "group"
+        network = _network(shape[2], norm, self.activation)
         first = weights.get("layers.0.0.weight")
         if first is not None and first.dim() == 4 and first.shape[1] != shape[2]:
             raise ConfigError(
@@ -342,6 +364,14 @@ class _Numbered:
     def once(self, name: str, make: Callable[[], Tensors]) -> Tensors:
         """Under its number."""
         return self._memory.once(f"{name}-{self._number}", make)
+
+
+def _network(channels: int, norm: Norm, activation: Activation) -> ConvEncoder:
+    return ConvEncoder(
+        channels,
+        norm=nn.BatchNorm2d if norm == "batch" else partial(group_norm, _GROUPS),
+        activation=_ACTIVATIONS[activation],
+    )
 
 
 def choices_of(encoder: EncoderChoice) -> tuple[EncoderChoice, ...]:

@@ -373,7 +373,7 @@ def public_cost() -> str:
         ("a step with SAM over one with SGD", "sam_over_sgd"),
         ("peak memory of 1,000 images over that of 100", "peak_ratio"),
     )
-    return _table(("what", "ratio"), [(name, f"{_two(found[key])} ×") for name, key in rows])
+    return _table(("what", "ratio"), [(name, f"{found[key]:.2f} ×") for name, key in rows])
 
 
 def release_cost() -> str:

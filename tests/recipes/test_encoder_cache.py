@@ -11,8 +11,9 @@ from privet.models import ConvEncoder
 from privet.public import PublicRows
 from privet.recipes import encoder_cache
 from privet.recipes.encoder_cache import CachedEncoders, cache_folder, key_of
-from privet.recipes.encoders import Pretrained, Procedural, PublicTraining, Several
+from privet.recipes.encoders import Several
 from privet.recipes.private_encoder import PrivatelyTrained, private_encoder
+from privet.recipes.public_encoders import Pretrained, Procedural, PublicTraining
 from privet.recipes.releases import NoMemory
 from tests.recipes.small import CLASSES, SHAPE, DictMemory, hedge, pictures
 
@@ -60,15 +61,15 @@ class TestFolder:
         ("environment", "folder"),
         [
             ({"PRIVET_CACHE": "/one", "XDG_CACHE_HOME": "/two"}, "/one"),
-            ({"PRIVET_CACHE": "~/one"}, "/home/one"),
+            ({"PRIVET_CACHE": "~/one"}, "/her/one"),
             ({"XDG_CACHE_HOME": "/two"}, "/two/privet"),
-            ({"XDG_CACHE_HOME": "relative"}, "/home/.cache/privet"),
-            ({"XDG_CACHE_HOME": ""}, "/home/.cache/privet"),
-            ({}, "/home/.cache/privet"),
+            ({"XDG_CACHE_HOME": "relative"}, "/her/.cache/privet"),
+            ({"XDG_CACHE_HOME": ""}, "/her/.cache/privet"),
+            ({}, "/her/.cache/privet"),
         ],
     )
     def test_where_it_is(self, monkeypatch, environment, folder):
-        monkeypatch.setenv("HOME", "/home")
+        monkeypatch.setenv("HOME", "/her")
         assert cache_folder(environment) == Path(folder)
 
     def test_there_may_be_none(self, monkeypatch):

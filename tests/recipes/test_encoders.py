@@ -9,7 +9,8 @@ from torch import nn
 from privet.errors import ConfigError, DataError
 from privet.models import ConvEncoder, FeatureMaps, convolutions
 from privet.public import PublicRows
-from privet.recipes.encoders import ENCODERS, Pretrained, Saved
+from privet.recipes.encoders import ENCODERS, Saved
+from privet.recipes.public_encoders import Pretrained
 from privet.recipes.releases import NoMemory
 from tests.recipes.small import SHAPE, DictMemory, pictures
 

@@ -23,7 +23,7 @@ from torch import Tensor
 from privet.data.disk import write_whole, writing
 from privet.data.guard import shown
 from privet.errors import ConfigError, DataError
-from privet.recipes.encoders import Once, PublicTraining
+from privet.recipes.public_encoders import Once, PublicTraining
 from privet.recipes.releases import Tensors
 
 _SCHEMA = "privet.encoder/1"  # another one whenever training makes other weights

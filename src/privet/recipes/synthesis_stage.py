@@ -15,10 +15,11 @@ from privet.data.options import Channels
 from privet.hedge import GaussianSum
 from privet.privacy import Ledger, Plan
 from privet.public import PublicRows, fractal_noise
-from privet.recipes.encoders import Once, lessons_of, needs_nothing_public
+from privet.recipes.encoders import lessons_of, needs_nothing_public
 from privet.recipes.map_moments import SpsG
 from privet.recipes.mean_embeddings import MEDIAN
 from privet.recipes.private_encoder import PrivatelyTrained, check_classes
+from privet.recipes.public_encoders import Once
 from privet.recipes.releases import Release, affordable_sums
 from privet.recipes.sets import Sets, read_sets, refuse_private
 from privet.recipes.synthesis_config import RELEASED, SynthesisAsked, SynthesisConfig, resolved

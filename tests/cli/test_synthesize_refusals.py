@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from privet.errors import ConfigError
 from privet.models import ConvEncoder
 from privet.privacy import Ledger
-from privet.recipes import encoders
+from privet.recipes import public_encoders
 from privet.recipes.run_folder import RunFolder
 from tests.cli.runs import QUICK_SYNTHESIS, SYSTEMS, names
 
@@ -192,7 +192,7 @@ def test_an_encoder_that_diverges_costs_nothing(synthesize, tmp_path, monkeypatc
     owner = tmp_path / "owner.db"
     Ledger.create(owner, epsilon=2, delta=1e-5, relation="add-remove").close()
     with monkeypatch.context() as patch:
-        patch.setattr(encoders, "warm_up", diverged)
+        patch.setattr(public_encoders, "warm_up", diverged)
         words = f"--ledger {owner} --public 0.1 --method {SYSTEMS['sps-g']}"
         result = synthesize(f"{words} --encoder conv:epochs=1")
     assert (result.code, "the warm-up loss is nan" in result.err) == (2, True)

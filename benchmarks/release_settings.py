@@ -22,7 +22,7 @@ from privet.recipes.sps_settings import Sps, SpsPlus
 from privet.recipes.synthesis_methods import System
 from privet.share import ClassifierTraining
 from privet.synthesis import GeneratorTraining
-from release_classifiers import with_steps
+from release_classifiers import CLASSIFIERS, with_steps
 from release_making import NO_NOISE, Terms
 
 SETS = ("mnist", "fashion_mnist")
@@ -116,6 +116,11 @@ class Run:
     def system(self) -> System:
         """Its settings; seeds differ."""
         return replace(SYSTEMS[self.method], seed=self.seed)
+
+    @property
+    def classifiers(self) -> tuple[str, ...]:
+        """All at first; seeds that repeat a run look at the CNN alone, and at what was released."""
+        return CLASSIFIERS if self.seed == 0 else ("cnn",)
 
     def trainings(self, images: int) -> tuple[ClassifierTraining, ClassifierTraining]:
         """Of the CNN and of the encoder, on so many images."""

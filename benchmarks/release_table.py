@@ -26,7 +26,7 @@ from kept_rows import Kept, arguments, do_missing
 from privet.data import ImageSet
 from privet.measure import Accuracy
 from privet.recipes.map_moments import SpsG
-from release_classifiers import CLASSIFIERS, Examination
+from release_classifiers import Examination
 from release_data import encoder, keep_samples, prepared, sets, trainable_encoder
 from release_logistic import Vectors, dp_logistic
 from release_making import Releases, discriminants, judged, made
@@ -65,7 +65,7 @@ def _synthetic(each: Run, private: ImageSet, test: ImageSet, public: Path) -> Ke
     seconds = found.seconds + time.perf_counter() - start
     keep_samples(each.key, images, labels)
     examination = _examination(each, test, public, len(images))
-    accuracies = examination.accuracies(images, labels, CLASSIFIERS)
+    accuracies = examination.accuracies(images, labels, each.classifiers)
     if isinstance(system, SpsG):
         for name, judge in discriminants(found, system).items():
             accuracies[name] = examination.measured(judged(judge, test))
@@ -86,7 +86,7 @@ def _real(each: Run, private: ImageSet, test: ImageSet, public: Path) -> Kept:
     examination = _examination(each, test, public, len(images))
     return {
         "guarantee": "none: real images",
-        **_told(each, private, examination.accuracies(images, labels, CLASSIFIERS)),
+        **_told(each, private, examination.accuracies(images, labels, each.classifiers)),
         "seconds": round(time.perf_counter() - start, 1),
         "images": len(images),
         "iterations": None,

@@ -9,23 +9,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from privet.augment import to_float
 from privet.data import ImageSet
 from privet.data.guard import shown
-from privet.errors import ConfigError, DataError
+from privet.errors import ConfigError
 from privet.learn.ensemble import mean_logits, mean_weights, vote_shares
 from privet.learn.gradients import Blocks, at_weights
 from privet.measure import Accuracy, accuracy, predictions
 from privet.privacy import Certificate
 from privet.public import PublicRows
-from privet.recipes.models import features, load_weights
+from privet.recipes.models import features
 from privet.recipes.run_config import RunConfig
-from privet.recipes.run_folder import CERTIFICATE, CONFIG, ENSEMBLE, MODEL, RESULT, RunFolder
+from privet.recipes.run_folder import CERTIFICATE, ENSEMBLE, MODEL, RunFolder
 from privet.recipes.sets import read_sets, read_test, refuse_private
+from privet.recipes.trained_network import finished_config, saved_tensors, trained_network
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,18 +83,15 @@ def evaluate(out: Path, test: str | None = None) -> Evaluation:
         test: another test set; else the one that the run had.
     """
     folder = RunFolder(out)
-    if not folder.holds_run:
-        raise ConfigError(f"{folder} holds no run of 'privet train': give the folder of one.")
-    if not folder.has(RESULT):
-        raise ConfigError(f"The run in {folder} is not done: go on with {folder.command_to_resume}")
-    config = RunConfig.from_json(folder.read(CONFIG).get("config", {}))
-    network = config.model.outline(config.image_shape, len(config.class_names)).eval()
-    load_weights(network, _tensors(folder / MODEL))
+    config = finished_config(folder)
+    network = trained_network(
+        folder / MODEL, config.model, config.image_shape, len(config.class_names)
+    )
     images, where, notes = _test_images(config, test)
     rows = _inputs(config, images)
     ensembles = {}
     if folder.has(ENSEMBLE):
-        ring = _ring(_tensors(folder / ENSEMBLE))
+        ring = _ring(saved_tensors(folder / ENSEMBLE))
         ensembles = _ensembles(network, ring, rows, len(config.class_names))
     return Evaluation(
         test=where,
@@ -157,10 +153,3 @@ def _ring(tensors: dict[str, Tensor]) -> list[Blocks]:
         place, _, block = name.partition("/")
         ring.setdefault(place, {})[block] = tensor
     return list(ring.values())
-
-
-def _tensors(path: Path) -> dict[str, Tensor]:
-    try:
-        return load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise DataError(f"{shown(path)} cannot be read ({error}): train again.") from None

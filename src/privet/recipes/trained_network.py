@@ -1,0 +1,41 @@
+"""The network of a finished run of `privet train`, made again from what lies in its folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from privet.data.guard import shown
+from privet.errors import ConfigError, DataError
+from privet.recipes.models import ImageShape, Model, load_weights
+from privet.recipes.run_config import RunConfig
+from privet.recipes.run_folder import CONFIG, RESULT, RunFolder
+
+
+def finished_config(folder: RunFolder) -> RunConfig:
+    """What a run of `privet train` was; refused unless it is done."""
+    if not folder.holds_run:
+        raise ConfigError(f"{folder} holds no run of 'privet train': give the folder of one.")
+    if not folder.has(RESULT):
+        raise ConfigError(f"The run in {folder} is not done: go on with {folder.command_to_resume}")
+    return RunConfig.from_json(folder.read(CONFIG).get("config", {}))
+
+
+def trained_network(
+    weights: Path, model: Model, image_shape: ImageShape, num_classes: int
+) -> nn.Module:
+    """What learned, with the weights of a file; nothing is unpickled."""
+    network = model.outline(image_shape, num_classes).eval()
+    load_weights(network, saved_tensors(weights))
+    return network
+
+
+def saved_tensors(path: Path) -> dict[str, Tensor]:
+    """All tensors of a safetensors file, by name."""
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise DataError(f"{shown(path)} cannot be read ({error}): train again.") from None

@@ -1,8 +1,16 @@
 """Metrics of what left the hedge, on data that is not private."""
 
-from privet.measure.accuracy import Accuracy, accuracy, predictions
+from privet.measure.accuracy import Accuracy, accuracy, logits, predictions
+from privet.measure.confidence import Calibration, ConfidenceBin, calibration
 from privet.measure.curvature import Curvature, curvature
+from privet.measure.kernels import (
+    KernelDistance,
+    kernel_distance,
+    mean_discrepancy,
+    median_distance,
+)
 from privet.measure.sets import (
+    density_and_coverage,
     frechet_distance,
     inception_score,
     memorisation,
@@ -12,11 +20,20 @@ from privet.measure.sets import (
 
 __all__ = [
     "Accuracy",
+    "Calibration",
+    "ConfidenceBin",
     "Curvature",
+    "KernelDistance",
     "accuracy",
+    "calibration",
     "curvature",
+    "density_and_coverage",
     "frechet_distance",
     "inception_score",
+    "kernel_distance",
+    "logits",
+    "mean_discrepancy",
+    "median_distance",
     "memorisation",
     "nearest",
     "precision_and_recall",

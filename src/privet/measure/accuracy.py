@@ -30,8 +30,13 @@ class Accuracy:
 
     @property
     def worst_class(self) -> float:
-        """The class that is recognised least."""
+        """The share of the class that is recognised least."""
         return min(share for share in self.by_class if share is not None)
+
+    @property
+    def worst(self) -> int:
+        """The number of that class; of several, the first."""
+        return self.by_class.index(self.worst_class)
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
@@ -59,7 +64,10 @@ def accuracy(predicted: Tensor, targets: Tensor, num_classes: int) -> Accuracy:
 
 def predictions(logits_of: Callable[[Tensor], Tensor], inputs: Tensor) -> Tensor:
     """The most likely class of every input, in batches."""
+    return logits(logits_of, inputs).argmax(1)
+
+
+def logits(logits_of: Callable[[Tensor], Tensor], inputs: Tensor) -> Tensor:
+    """Of every input, in batches."""
     with torch.no_grad():
-        return torch.cat(
-            [logits_of(batch).argmax(1).cpu() for batch in torch.split(inputs, _BATCH)]
-        )
+        return torch.cat([logits_of(batch).cpu() for batch in torch.split(inputs, _BATCH)])

@@ -4,7 +4,7 @@ Features are the caller's: every figure depends on their extractor, which must b
 
 References:
     Heusel et al., 2017 (FID); Salimans et al., 2016 (Inception score); Kynkäänniemi et al., 2019
-    (precision and recall).
+    (precision and recall); Naeem et al., 2020 (density and coverage).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ _ROWS = 1024  # of a matrix of distances at once, so that memory does not grow w
 
 def frechet_distance(first: Tensor, second: Tensor) -> float:
     """Between Gaussians with the moments of two sets of features (N, D): FID for Inception's."""
+    require_pair(first, second, 2)
     (mean_a, cov_a), (mean_b, cov_b) = _moments(first), _moments(second)
     values, vectors = torch.linalg.eigh(cov_a)
     root = (vectors * values.clamp(min=0).sqrt()) @ vectors.T
@@ -32,7 +33,7 @@ def frechet_distance(first: Tensor, second: Tensor) -> float:
 
 def inception_score(probabilities: Tensor, splits: int = 10) -> float:
     """Exp of the mean KL divergence of (N, classes) from their mean, averaged over splits."""
-    _require(probabilities, splits)
+    require_rows(probabilities, splits)
     scores = []
     for part in torch.tensor_split(probabilities.double(), splits):
         overall = part.mean(0, keepdim=True)
@@ -48,14 +49,32 @@ def precision_and_recall(
 
     A point is among others if it is as near to one of them as that one's k-th neighbour is.
     """
-    for features in (real, synthetic):
-        _require(features, neighbours + 1)
+    require_pair(real, synthetic, neighbours + 1)
     return _covered(real, synthetic, neighbours), _covered(synthetic, real, neighbours)
+
+
+def density_and_coverage(
+    real: Tensor, synthetic: Tensor, neighbours: int = 5
+) -> tuple[float, float]:
+    """How densely synthetic features lie where real ones do, and how many real ones they reach.
+
+    A real point's ball goes as far as its k-th neighbour. Density is the number of balls that a
+    synthetic point lies in, over k: about 1 if both sets are alike, more if synthetic points keep
+    to the middle of real ones. Coverage is the share of balls that hold a synthetic point. A real
+    outlier, whose ball is large, raises precision and hardly density.
+    """
+    require_pair(real, synthetic, 1)
+    radii = _radii(real, neighbours)
+    held, reached = 0, torch.zeros(len(real), dtype=torch.bool, device=real.device)
+    for part in torch.split(synthetic, _ROWS):
+        inside = torch.cdist(part, real) < radii
+        held, reached = held + int(inside.sum()), reached | inside.any(0)
+    return held / (neighbours * len(synthetic)), float(reached.double().mean())
 
 
 def nearest(points: Tensor, others: Tensor, count: int = 1) -> tuple[Tensor, Tensor]:
     """Distances to the nearest of others, (N, count) in rising order, and which they are."""
-    _require(others, count)
+    require_rows(others, count)
     found = [
         torch.cdist(part, others).topk(count, largest=False) for part in torch.split(points, _ROWS)
     ]
@@ -77,20 +96,38 @@ def memorisation(synthetic: Tensor, seen: Tensor, unseen: Tensor) -> float:
 
 
 def _covered(manifold: Tensor, points: Tensor, neighbours: int) -> float:
-    within, _ = nearest(manifold, manifold, neighbours + 1)  # the nearest is the point itself
-    radii = within[:, -1]
+    radii = _radii(manifold, neighbours)
     found = [(torch.cdist(part, manifold) <= radii).any(1) for part in torch.split(points, _ROWS)]
     return float(torch.cat(found).double().mean())
 
 
+def _radii(points: Tensor, neighbours: int) -> Tensor:
+    """How far each point's k-th neighbour is."""
+    within, _ = nearest(points, points, neighbours + 1)  # the nearest is the point itself
+    return within[:, -1]
+
+
 def _moments(features: Tensor) -> tuple[Tensor, Tensor]:
-    _require(features, 2)
     rows = features.double()
     return rows.mean(0), torch.cov(rows.T).reshape(rows.shape[1], rows.shape[1])
 
 
-def _require(rows: Tensor, least: int) -> None:
+def require_pair(first: Tensor, second: Tensor, least: int) -> None:
+    """Refuse two sets that cannot be compared."""
+    for rows in (first, second):
+        require_rows(rows, least)
+    if first.shape[1] != second.shape[1]:
+        raise DataError(
+            f"Sets of {first.shape[1]} and of {second.shape[1]} features cannot be compared: give "
+            "features of one extractor."
+        )
+
+
+def require_rows(rows: Tensor, least: int) -> None:
+    """Refuse a set that is too small, or that holds what is no number."""
     if rows.ndim != 2 or len(rows) < least:
         raise DataError(
             f"A set of shape {tuple(rows.shape)} is too small: give {least} rows or more."
         )
+    if not torch.isfinite(rows).all():
+        raise DataError("Some features are not finite: look at the extractor and its images.")

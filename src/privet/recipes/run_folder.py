@@ -26,6 +26,7 @@ CHECKPOINT = "checkpoint.safetensors"
 METRICS = "metrics.jsonl"
 DIAGNOSTICS = "diagnostics.json"
 CERTIFICATE = "certificate.json"
+CARD = "README.md"
 MODEL = "model.safetensors"
 ENSEMBLE = "ensemble.safetensors"
 RESULT = "result.json"
@@ -33,6 +34,7 @@ LEDGER = "ledger.db"
 REPORT = "report.html"
 SAMPLES = "samples.png"
 MEMORISATION = "memorisation.png"
+EVALUATION = "evaluation.json"
 STEPS = "steps"
 RELEASES = "releases"
 SYNTHETIC = "synthetic"
@@ -40,8 +42,9 @@ PNG = "png"
 # But for config.json, which marks the folder as a run's and is only ever replaced.
 _FILES = (
     *(RESULT, MODEL, ENSEMBLE, CERTIFICATE, METRICS, DIAGNOSTICS, REPORT, SAMPLES),
-    *(MEMORISATION, CHECKPOINT, STATE),
+    *(MEMORISATION, EVALUATION, CHECKPOINT, STATE),
 )
+_WITH_IMAGES = (f"{SYNTHETIC}/{CERTIFICATE}", f"{SYNTHETIC}/{CARD}")
 _PART = ".part"
 
 
@@ -133,7 +136,7 @@ class RunFolder:
 
         What an earlier run spent on the same data does not become unspent.
         """
-        for name in (*_FILES, *self._steps(), *self._listed(SYNTHETIC, "part-*.parquet")):
+        for name in (*_FILES, *_WITH_IMAGES, *self._steps(), *self._shards()):
             (self.path / name).unlink(missing_ok=True)
             (self.path / (name + _PART)).unlink(missing_ok=True)
         remove_png_folders(self.path / PNG)
@@ -152,6 +155,9 @@ class RunFolder:
         return [
             name for folder in (STEPS, RELEASES) for name in self._listed(folder, "*.safetensors*")
         ]
+
+    def _shards(self) -> list[str]:
+        return self._listed(SYNTHETIC, "part-*.parquet")
 
     def _listed(self, folder: str, pattern: str) -> list[str]:
         return [str(each.relative_to(self.path)) for each in (self.path / folder).glob(pattern)]

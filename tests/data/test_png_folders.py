@@ -152,3 +152,33 @@ def test_nothing_else_is_taken_away(tmp_path, write):
         remove_png_folders(tmp_path / name)
     assert len(list((tmp_path / "png").rglob("*.png"))) == 7
     assert names_in(tmp_path) == ["other", "png", "set"]
+
+
+TEXTS = {"README.md": "# A card\n", "certificate.json": "{}\n"}
+
+
+def test_texts_beside_the_folders_are_no_images(tmp_path, write):
+    write(tmp_path / "set")
+    write_png_folders(tmp_path / "set", tmp_path / "png", beside=TEXTS)
+    assert {name: (tmp_path / "png" / name).read_text() for name in TEXTS} == TEXTS
+    assert load(tmp_path / "png").class_names == NAMES
+    (tmp_path / "png" / "README.md").write_text("# Edited\n")
+    write_png_folders(tmp_path / "set", tmp_path / "png", beside=TEXTS, force=True)
+    assert (tmp_path / "png" / "README.md").read_text() == "# A card\n"
+    (tmp_path / "png" / "cat" / "README.md").write_text("mine")
+    with pytest.raises(ConfigError, match="png holds something else"):
+        write_png_folders(tmp_path / "set", tmp_path / "png", beside=TEXTS, force=True)
+    with pytest.raises(DataError, match=r"README\.md is not a PNG"):
+        load(tmp_path / "png")
+    (tmp_path / "png" / "cat" / "README.md").unlink()
+    remove_png_folders(tmp_path / "png")
+    assert names_in(tmp_path) == ["set"]
+
+
+def test_a_class_may_be_called_like_a_text(tmp_path, pixels):
+    names = ("README.md", "readme.MD", "certificate.json")
+    write_shard(tmp_path / "set", 0, pixels(3), np.arange(3), names)
+    write_png_folders(tmp_path / "set", tmp_path / "png", beside=TEXTS)
+    folders = sorted(each.name for each in (tmp_path / "png").iterdir() if each.is_dir())
+    assert folders == ["%52EADME.md", "%63ertificate.json", "%72eadme.MD"]
+    assert len(load(tmp_path / "png")) == 3

@@ -29,16 +29,28 @@ MAX_PIXELS = 89_478_485
 def read_header(file: BinaryIO, where: object) -> Shape:
     """Height, width and channels (1 if the file is grey, else 3) without decoding a pixel."""
     with reading(where, "image"):
-        return _shape(_open(file, where))
+        return shape_of(_open(file, where))
 
 
 def decode(file: BinaryIO, where: object, *, shape: Shape, options: Options) -> NDArray[np.uint8]:
     """The pixels, fitted to `options`; `shape` is what the header promised for the result."""
     with reading(where, "image"):
         image = _open(file, where)
-        if options.shape_of(_shape(image)) != shape:
+        if options.shape_of(shape_of(image)) != shape:
             raise DataError(f"{shown(where)} has changed since it was listed; load the set again.")
         return fit(_without_alpha(image, where), shape)
+
+
+def pixels_of(image: Image, where: object, *, shape: Shape) -> NDArray[np.uint8]:
+    """The same of an image that someone has opened already."""
+    with reading(where, "image"):
+        _check(image, where)
+        return fit(_without_alpha(image, where), shape)
+
+
+def shape_of(image: Image) -> Shape:
+    """Height, width and channels (1 if it is grey, else 3)."""
+    return image.height, image.width, 1 if image.mode in ("1", "L", "LA") else 3
 
 
 def fit(image: Image, shape: Shape) -> NDArray[np.uint8]:
@@ -59,13 +71,18 @@ def _open(file: BinaryIO, where: object) -> ImageFile:
         image = _decoder(file, where)
     except DecompressionBombError:
         raise _too_large(where) from None
+    _check(image, where)
+    return image
+
+
+def _check(image: Image, where: object) -> None:
     if image.width * image.height > MAX_PIXELS:
         raise _too_large(where)
     if getattr(image, "is_animated", False):
         raise DataError(f"{shown(where)} is an animation; save one of its frames instead.")
-    if image.mode[0] in "IF" or any(";16" in str(tile[3]) for tile in image.tile):
+    tiles = getattr(image, "tile", ())  # of a file that is not decoded yet
+    if image.mode[0] in "IF" or any(";16" in str(tile[3]) for tile in tiles):
         raise DataError(f"{shown(where)} has 16 or more bits a channel; save it with 8.")
-    return image
 
 
 def _decoder(file: BinaryIO, where: object) -> ImageFile:
@@ -87,10 +104,6 @@ def _decoder(file: BinaryIO, where: object) -> ImageFile:
 
 def _too_large(where: object) -> DataError:
     return DataError(f"{shown(where)} is over {MAX_PIXELS:,} pixels; scale it down before loading.")
-
-
-def _shape(image: Image) -> Shape:
-    return image.height, image.width, 1 if image.mode in ("1", "L", "LA") else 3
 
 
 def _without_alpha(image: Image, where: object) -> Image:

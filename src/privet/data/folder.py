@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     from privet.data.options import Options
 
+BESIDE = ("README.md", "certificate.json")
+"""What may lie beside images or class folders and is none of them: a card and a certificate."""
+
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
 _CLUTTER = ("thumbs.db", "desktop.ini", "__macosx")
 
@@ -28,14 +31,14 @@ def entries(folder: Path) -> list[Path]:
 
 def read_folder(folder: Path, options: Options) -> ImageSet:
     """Classes are the sorted names of the sub-folders; without sub-folders there are no labels."""
-    found = entries(folder)
+    found = [entry for entry in entries(folder) if entry.name not in BESIDE or entry.is_dir()]
     if not found:
         raise DataError(f"{shown(folder)} is an empty folder; put images or class folders into it.")
     if options.part is not None:
         raise DataError(f"{shown(folder)} is one part; leave --part (part=) out, or go into it.")
     classes = [entry for entry in found if entry.is_dir()]
     if not classes:
-        return ImageSet(read_encoded(EncodedFiles(_images_in(folder)), options))
+        return ImageSet(read_encoded(EncodedFiles(_checked(found)), options))
     if len(classes) < len(found):
         loose = next(entry for entry in found if entry not in classes)
         raise DataError(f"{shown(loose)} lies beside class folders; move it into one of them.")
@@ -54,9 +57,13 @@ def _images_in(folder: Path) -> tuple[Path, ...]:
     found = entries(folder)
     if not found:
         raise DataError(f"{shown(folder)} is an empty folder; remove it or put images into it.")
-    for path in found:
+    return _checked(found)
+
+
+def _checked(paths: list[Path]) -> tuple[Path, ...]:
+    for path in paths:
         _check_image_file(path)
-    return tuple(found)
+    return tuple(paths)
 
 
 def _check_image_file(path: Path) -> None:

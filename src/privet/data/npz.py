@@ -13,6 +13,7 @@ from numpy.lib import format as npy
 
 from privet.data.arrays import from_arrays
 from privet.data.guard import reading, refuse_bomb, shown
+from privet.data.options import Options
 from privet.errors import DataError
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privet.data.image_set import ImageSet
-    from privet.data.options import Options
 
 _IMAGES = ("images", "x", "data")
 _LABELS = ("labels", "y", "y_train")
@@ -51,6 +51,14 @@ def read_npz(path: Path, options: Options) -> ImageSet:
         return from_arrays(
             pixels, labels, names if labels is not None else None, where=path, options=options
         )
+
+
+def read_text(path: Path, key: str) -> str | None:
+    """A text that an archive carries beside its images, if it does."""
+    with reading(path, ".npz archive"), zipfile.ZipFile(path) as archive:
+        if f"{key}.npy" not in archive.namelist():
+            return None
+        return str(_member(archive, key, path, Options()))
 
 
 def _choose(keys: list[str], part: str | None, path: Path) -> tuple[str, tuple[str, ...]]:

@@ -89,7 +89,7 @@ def read_shards(folder: Path) -> tuple[int, ...]:
 
 def row_counts(folder: Path) -> tuple[int, ...]:
     """The rows of each shard, in order; refused if one is damaged, missing or another set's."""
-    found = {path.name for path in folder.glob("part-*.parquet") if _NAME.fullmatch(path.name)}
+    found = _names(folder)
     names = [shard_name(number) for number in range(len(found))]
     missing = next((name for name in names if name not in found), None)
     if missing is not None:
@@ -117,6 +117,32 @@ def pieces(path: Path) -> Iterator[Piece]:
             yield _piece(table, path)
 
 
+def num_rows(folder: Path) -> int:
+    """How many images the footers of all shards promise."""
+    import pyarrow.parquet as pq
+
+    total = 0
+    for name in _names(folder):
+        with _reading_shard(folder / name):
+            total += pq.read_metadata(folder / name).num_rows
+    return total
+
+
+def class_counts(folder: Path, num_classes: int) -> NDArray[np.int64]:
+    """How many images of each class all shards hold; only labels are read."""
+    counts = np.zeros(num_classes, np.int64)
+    for labels in _column(folder, "label"):
+        counts += np.bincount(labels.to_numpy(), minlength=num_classes)
+    return counts
+
+
+def soft_labels(folder: Path) -> Iterator[NDArray[np.float32]]:
+    """Class probabilities of all images, a row group at a time; none if there are no such."""
+    for probabilities in _column(folder, "probabilities"):
+        flat = probabilities.combine_chunks().flatten().to_numpy()
+        yield flat.astype(np.float32, copy=False).reshape(len(probabilities), -1)
+
+
 def largest_shard(count: int, image_shape: tuple[int, int, int], *, probabilities: int = 0) -> int:
     """Bytes that `count` images, with so many probabilities each, take whatever they show."""
     height, width, channels = image_shape
@@ -130,6 +156,11 @@ def shard_name(number: int) -> str:
     if not 0 <= number < _MAX_SHARDS:
         raise ConfigError(f"shard {number} is outside 0 to {_MAX_SHARDS - 1}; make shards larger.")
     return f"part-{number:05d}.parquet"
+
+
+def is_shard(name: str) -> bool:
+    """Whether a file is called like a shard."""
+    return _NAME.fullmatch(name) is not None
 
 
 def _check(data: ImageSet, path: Path) -> None:
@@ -212,6 +243,23 @@ def _parquet_bytes(table: pa.Table, image_shape: tuple[int, int, int]) -> memory
         write_page_checksum=True,
     )
     return memoryview(sink.getvalue())
+
+
+def _column(folder: Path, name: str) -> Iterator[pa.ChunkedArray]:
+    """One column of all shards, a row group at a time; nothing where there is no such column."""
+    import pyarrow.parquet as pq
+
+    for path in (folder / shard_name(number) for number in range(len(_names(folder)))):
+        with _reading_shard(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
+            groups = range(file.num_row_groups) if name in file.schema_arrow.names else ()
+            for group in groups:
+                table = file.read_row_group(group, [name])
+                table.validate(full=True)
+                yield table.column(name)
+
+
+def _names(folder: Path) -> set[str]:
+    return {path.name for path in folder.glob("part-*.parquet") if is_shard(path.name)}
 
 
 def _schema(path: Path) -> pa.Schema:

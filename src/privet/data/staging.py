@@ -1,0 +1,125 @@
+"""Output that appears whole or not at all: a folder or a file, which replaces only what is ours."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from privet.data.disk import sync_folder, writing
+from privet.data.guard import shown
+from privet.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+def check_free_folder(
+    out: Path, *, source: Path, is_ours: Callable[[Path], bool], force: bool
+) -> None:
+    """Refuse a place that is not ours to replace, before any work is done.
+
+    Args:
+        out: where a folder is to be.
+        source: the folder that is read meanwhile.
+        is_ours: whether nothing but earlier output would be lost with a folder.
+        force: replace it if it is ours.
+    """
+    place = out.expanduser().resolve()
+    if place.is_relative_to(source.expanduser().resolve()):
+        raise ConfigError(f"{shown(out)} lies in the folder of the shards; choose one outside it.")
+    with writing(out):
+        if not place.exists() or (place.is_dir() and not any(place.iterdir())):
+            return
+        if not (place.is_dir() and is_ours(place)):
+            raise ConfigError(f"{shown(out)} holds something else; choose another folder.")
+    if not force:
+        raise ConfigError(f"{shown(out)} exists; give another path, or --force to overwrite it.")
+
+
+def check_free_file(out: Path, suffix: str, *, force: bool) -> None:
+    """Refuse a file that would not be found by its name, or that would be overwritten."""
+    place = out.expanduser()
+    if place.suffix.lower() != suffix:
+        raise ConfigError(f"{shown(out)} does not end in {suffix}; give a path that does.")
+    with writing(out):
+        if place.is_dir():
+            raise ConfigError(f"{shown(out)} is a folder; give the path of a file.")
+        if place.exists() and not force:
+            raise ConfigError(
+                f"{shown(out)} exists; give another path, or --force to overwrite it."
+            )
+
+
+@contextmanager
+def new_folder(out: Path) -> Iterator[Path]:
+    """An empty folder that takes its place at the end, and goes away if that is not reached."""
+    place = out.expanduser().resolve()
+    with writing(out), _staged(place, out) as staging:
+        yield staging
+        _put_in_place(staging, place)
+
+
+@contextmanager
+def new_file(out: Path) -> Iterator[BinaryIO]:
+    """A file that takes its place at the end, durably, and goes away if that is not reached."""
+    place = out.expanduser().resolve()
+    draft = place.with_name(f".{place.name}.{os.getpid()}.part")
+    with writing(out):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with draft.open("wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(place)
+            sync_folder(place.parent)
+        finally:
+            draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def _staged(place: Path, out: Path) -> Iterator[Path]:
+    """An empty hidden folder beside the place, held against other processes, gone in the end."""
+    staging = place.with_name(f".{place.name}.part")
+    staging.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(staging, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigError(f"{shown(out)} is being written by another process.") from None
+        try:
+            _empty(staging)
+            yield staging
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+    finally:
+        os.close(descriptor)
+
+
+def _empty(folder: Path) -> None:
+    for each in folder.iterdir():
+        if each.is_dir():
+            shutil.rmtree(each)
+        else:
+            each.unlink()
+
+
+def _put_in_place(staging: Path, place: Path) -> None:
+    """Rename, with an earlier folder kept aside until that is done."""
+    if not place.exists():
+        staging.rename(place)
+        return
+    aside = Path(tempfile.mkdtemp(prefix=f".{place.name}.", suffix=".old", dir=place.parent))
+    place.rename(aside)
+    try:
+        staging.rename(place)
+    except BaseException:
+        aside.rename(place)
+        raise
+    shutil.rmtree(aside, ignore_errors=True)

@@ -15,7 +15,7 @@ from privet.learn.gradients import trainable
 from privet.models import ConvEncoder
 from privet.optim import cosine
 from privet.optim.directions import sam_direction
-from privet.recipes.choices import decided
+from privet.recipes.choices import Situation, decided
 from privet.recipes.mean_embeddings import DpMepf, dp_mepf
 from privet.recipes.position_moments import sps_embedding
 from privet.recipes.private_encoder import PrivatelyTrained, private_encoder
@@ -52,8 +52,9 @@ def d3s(
     private: ImageSet, teacher: nn.Sequential, s: Sps, terms: Terms, count: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Global moments by KL, classes by the teacher's cross-entropy (002, section 3.1)."""
-    s, classes, shape = s.of(teacher[0]), private.num_classes, private.image_shape
+    classes, shape = private.num_classes, private.image_shape
     with terms.hedge(private) as hedge:
+        s = s.chosen(Situation.behind(hedge, classes, shape)).settings.of(teacher[0])
         [mechanism] = planned_sums(hedge, s.clip_norms)
         embedding = sps_embedding(teacher[0], s, shape, classes, 0, mechanism.clip_norm)
         noisy = released(hedge, embedding, mechanism, NoMemory(), "release")

@@ -21,6 +21,8 @@ SYSTEMS = {
     "sps-g": "sps-g:iterations=2,per_class=2,early=6,middle=6,deep=6,pixels=6,shared=6,"
     "everywhere=4,widths=4-4-4-4,batch_size=40,agreement=false",
 }
+BESIDE = {"README.md", "certificate.json"}
+"""What lies with the shards of a finished run."""
 QUICK_SYNTHESIS = (
     f"synthesize digits --method {SYSTEMS['dp-merf']} --epsilon 2 --delta 1e-5 --count 60"
 )

@@ -14,7 +14,7 @@ from privet.privacy import PLD, Certificate, Ledger, Relation
 from privet.privacy.certificate import ALWAYS_PUBLIC
 from privet.recipes.map_moments import SpsG
 from privet.release import Cleaning
-from tests.cli.runs import SYSTEMS, names, read
+from tests.cli.runs import BESIDE, SYSTEMS, names, read
 
 
 def records(out):
@@ -40,7 +40,7 @@ def test_a_run_and_everything_it_leaves(synthesize, tmp_path):
     steps = {"encoder.safetensors", "components.safetensors", "generator.safetensors"}
     assert names(out / "steps") == steps
     assert names(out / "releases") == {"release.safetensors"}
-    assert names(out / "synthetic") == {"part-00000.parquet", "part-00001.parquet"}
+    assert names(out / "synthetic") == {"part-00000.parquet", "part-00001.parquet", *BESIDE}
 
     found, labels = images(out)
     assert found.shape == (60, 8, 8, 1)

@@ -13,7 +13,7 @@ from privet.models import ConvEncoder
 from privet.privacy import Ledger
 from privet.recipes import public_encoders
 from privet.recipes.run_folder import RunFolder
-from tests.cli.runs import QUICK_SYNTHESIS, SYSTEMS, names
+from tests.cli.runs import BESIDE, QUICK_SYNTHESIS, SYSTEMS, names
 
 SPS_PLUS = f"--encoder {{encoder}} --method {SYSTEMS['sps-plus']}"
 SPS_G = f"--encoder {{encoder}} --method {SYSTEMS['sps-g']}"
@@ -160,7 +160,7 @@ def test_a_folder_is_never_overwritten(synthesize, tmp_path):
     assert (out / "notes.txt").read_text() == "precious"
     [record] = Ledger.open(out / "ledger.1.db").records()
     assert record.spent == (1,)
-    assert names(out / "synthetic") == {"part-00000.parquet"}
+    assert names(out / "synthetic") == {"part-00000.parquet", *BESIDE}
     for step in (out / "steps" / "generator.safetensors", out / "releases" / "release.safetensors"):
         assert step.read_bytes() != before[step]
 

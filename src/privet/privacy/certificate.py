@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from privet import __version__
 from privet.errors import ConfigError, PrivacyError
 from privet.privacy import events
-from privet.privacy.accountants import accountant_version
+from privet.privacy.accountants import PLD, RDP, accountant_version
 from privet.privacy.budget import Guarantee, Relation, Unit, decimals, round_up
 from privet.privacy.events import Plan
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from privet.privacy.reservation import Reservation
 
 SCHEMA = "privet.certificate/1"
+_SLACK = 1e-4  # between versions of an accountant
+PUBLIC_SCHEMA = "privet.public/1"
 
 ALWAYS_PUBLIC = (
     "the layout of the data: classes, sizes, columns",
@@ -98,6 +100,26 @@ class Certificate:
         except (ConfigError, KeyError, TypeError, ValueError) as error:
             raise PrivacyError(f"This certificate is damaged ({error!r}).") from None
 
+    def check_events(self, where: str) -> None:
+        """Refuse a certificate whose events cost more than it says.
+
+        Args:
+            where: the certificate lies, for the refusal.
+        """
+        accountant = {each.name: each for each in (PLD(), RDP())}.get(self.guarantee.accountant)
+        if accountant is None:
+            raise PrivacyError(
+                f"{where} names the accountant {self.guarantee.accountant!r}, which is not known: "
+                "nothing in it can be believed."
+            )
+        promised = self.guarantee
+        cost = accountant.epsilon(self.plan.events, promised.delta, promised.relation)
+        if cost > promised.epsilon * (1 + _SLACK):
+            raise PrivacyError(
+                f"{where} promises ε = {decimals(round_up(promised.epsilon, 3))}, but its events "
+                f"cost ε = {decimals(round_up(cost, 3))}: it was edited, so believe nothing in it."
+            )
+
     def dumps(self) -> str:
         """As the text of `certificate.json`."""
         return json.dumps(self.to_json(), indent=2, ensure_ascii=False) + "\n"
@@ -128,6 +150,16 @@ class Certificate:
                 + "."
             )
         return limits
+
+
+def nothing_private() -> dict[str, Any]:
+    """In the place of a certificate where no private row was touched, as plain JSON values."""
+    return {"schema": PUBLIC_SCHEMA, "statement": NOTHING_PRIVATE}
+
+
+def read_certificate(body: Mapping[str, Any]) -> Certificate | None:
+    """From plain JSON values; none if they say that nothing private was touched."""
+    return None if body.get("schema") == PUBLIC_SCHEMA else Certificate.from_json(body)
 
 
 def certify(reservation: Reservation, *, public: Sequence[str] = ()) -> Certificate:

@@ -12,7 +12,7 @@ import torch
 
 from privet import __version__
 from privet.errors import ConfigError, Stopped
-from privet.privacy.certificate import NOTHING_PRIVATE
+from privet.privacy.certificate import NOTHING_PRIVATE, nothing_private
 from privet.public import PublicRows
 from privet.recipes.ddpm import PublicDdpm, ddpm
 from privet.recipes.edm import PublicEdm, edm
@@ -75,6 +75,12 @@ class PublicConfig:
         """The name of the system."""
         [name] = [name for name, kind in METHODS.items() if isinstance(self.system, kind.cls)]
         return name
+
+    @property
+    def made_by(self) -> Mapping[str, Any]:
+        """The method and its settings, as plain JSON values."""
+        made_by: dict[str, Any] = self.to_json()["system"]
+        return made_by
 
     @property
     def num_classes(self) -> int:
@@ -282,7 +288,7 @@ def _run(
         listener.note(sentence)
     listener.note("DATA are taken as public: what is made of them may repeat them.")
     drawn = _drawn(config, sets, folder, listener, device)
-    folder.write(CERTIFICATE, {"schema": "privet.public/1", "statement": NOTHING_PRIVATE})
+    folder.write(CERTIFICATE, nothing_private())
     write_images(drawn, config, folder, listener, wanted)
     summary = {
         "schema": "privet.result/1",

@@ -12,6 +12,7 @@ import numpy as np
 from privet.data import ImageSet, load
 from privet.data.builtin import BUILTIN
 from privet.data.guard import GIB, shown
+from privet.data.npz import read_text
 from privet.data.options import Channels, parse_size
 from privet.errors import ConfigError, DataError
 
@@ -144,13 +145,21 @@ def _synthetic(
             f"{shown(choice.synthetic)} has other classes ({found.num_classes}) than the private "
             f"images ({private.num_classes}): give both the same class names."
         )
-    certificate = Path(choice.synthetic).parent / "certificate.json"
-    if certificate.is_file() and '"epsilon"' in certificate.read_text(encoding="utf-8"):
+    if _is_private_release(Path(choice.synthetic)):
         notes.append(
             "The synthetic images are a private release themselves: if it was of these private "
             "images, its ε adds to this run's."
         )
     return found
+
+
+def _is_private_release(place: Path) -> bool:
+    """Whether a certificate of it lies in its file, in its folder, or in that of its run."""
+    files = [each / "certificate.json" for each in (place, place.parent)]
+    found = [each.read_text(encoding="utf-8") for each in files if each.is_file()]
+    if place.suffix.lower() == ".npz":
+        found.append(read_text(place, "certificate") or "")
+    return any('"epsilon"' in each for each in found)
 
 
 def read_test(source: str, choice: DataChoice, like: ImageSet) -> tuple[ImageSet, list[str]]:

@@ -101,6 +101,13 @@ class SynthesisConfig:
         """What the budget pays for besides releases: the training of a private encoder."""
         return self.encoder.events(self.budget, self.relation) if needs_encoder(self.system) else ()
 
+    @property
+    def made_by(self) -> Mapping[str, Any]:
+        """The method, its settings, its encoder and the size of classes, as plain JSON values."""
+        body = self.to_json()
+        encoder = {"encoder": body["encoder"]} if needs_encoder(self.system) else {}
+        return {**body["system"], **encoder, "classes": self.classes}
+
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
         body: dict[str, Any] = FORMS.plain(SynthesisConfig, self)

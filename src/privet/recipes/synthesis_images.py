@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -14,29 +13,15 @@ from privet.data.disk import check_free_space
 from privet.data.png_folders import write_png_folders
 from privet.data.shards import largest_shard, read_shards, shard_name, write_shard
 from privet.errors import ConfigError
-from privet.recipes.models import ImageShape
 from privet.recipes.releases import Drawn, Images, Probabilities
 from privet.recipes.run_folder import PNG, RESULT, SAMPLES, SYNTHETIC, RunFolder
+from privet.recipes.set_card import Layout, beside, discard_card, write_card
+from privet.recipes.stored_evaluation import forget
 from privet.recipes.synthesis_stage import Audience
+from privet.share.data_card import PNG as PNG_FORM
 
 _ON_SHEET = 240
 _BYTES = 4  # of a pixel that is being optimised
-
-
-class Layout(Protocol):
-    """What images of a run are like, as its configuration says."""
-
-    @property
-    def image_shape(self) -> ImageShape:
-        """Height, width and channels."""
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """None for images without labels."""
-
-    @property
-    def soft_labels(self) -> bool:
-        """Whether they come with class probabilities."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,11 +70,14 @@ def write_images(
     listener: Audience,
     wanted: Wanted,
 ) -> None:
-    """Everything that is wanted and not there yet."""
+    """Everything that is wanted and not there yet; a card, which speaks of all, comes last."""
+    discard_card(folder)
     _write_shards(synthetic, config, folder, listener, wanted.count)
     if wanted.png:
-        write_png_folders(folder / SYNTHETIC, folder / PNG, force=True)
+        texts = beside(folder, config, wanted.count, PNG_FORM)
+        write_png_folders(folder / SYNTHETIC, folder / PNG, beside=texts, force=True)
     _write_sheet(folder)
+    write_card(folder, config, wanted.count)
 
 
 def _write_shards(
@@ -110,6 +98,7 @@ def _write_shards(
         images, labels = synthetic.batch(number)
         left = count - number * size
         check_free_space(place, _bytes_of(config, min(left, size)))
+        forget(folder)
         (place / shard_name(number)).unlink(missing_ok=True)
         write_shard(
             place,

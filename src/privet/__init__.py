@@ -7,12 +7,17 @@ if TYPE_CHECKING:
     from privet import data, hedge, privacy, recipes, release
     from privet.hedge import Hedge
     from privet.privacy import Ledger
+    from privet.recipes.loading import load
 
 __version__ = "0.1.0"
 
-__all__ = ["Hedge", "Ledger", "data", "hedge", "privacy", "recipes", "release"]
+__all__ = ["Hedge", "Ledger", "data", "hedge", "load", "privacy", "recipes", "release"]
 
-_HOMES = {"Hedge": "privet.hedge", "Ledger": "privet.privacy"}
+_HOMES = {
+    "Hedge": "privet.hedge",
+    "Ledger": "privet.privacy",
+    "load": "privet.recipes.loading",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,23 @@
+"""What a finished run of `privet synthesize` was, from its folder alone."""
+
+from __future__ import annotations
+
+from privet.errors import ConfigError
+from privet.recipes.public_synthesis import PublicConfig, is_public
+from privet.recipes.run_folder import CONFIG, RunFolder
+from privet.recipes.synthesis_config import SynthesisAsked, SynthesisConfig
+from privet.recipes.synthesis_images import Wanted
+
+
+def finished_set_config(folder: RunFolder) -> SynthesisConfig | PublicConfig:
+    """Its configuration; refused unless it is done."""
+    if not folder.holds_run:
+        raise ConfigError(
+            f"{folder} holds no run of 'privet train' or 'privet synthesize': give the folder of "
+            "one."
+        )
+    stored = folder.read(CONFIG)
+    if not Wanted(count=stored["count"], png=stored["png"]).made(folder):
+        raise ConfigError(f"The run in {folder} is not done: go on with {folder.command_to_resume}")
+    public = is_public(SynthesisAsked(), folder.path, resume=True)
+    return (PublicConfig if public else SynthesisConfig).from_json(stored["config"])

@@ -1,0 +1,58 @@
+"""`privet.load`: what a finished run, or something exported from one, is good for."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from privet.data import load as load_images
+from privet.data.guard import shown
+from privet.data.shards import is_shard
+from privet.errors import ConfigError
+from privet.privacy import Certificate
+from privet.recipes.finished_set import finished_set_config
+from privet.recipes.run_folder import CERTIFICATE, CONFIG, MODEL, SYNTHETIC, RunFolder
+from privet.recipes.set_card import certificate_of
+from privet.recipes.shared_model import SharedModel
+from privet.recipes.trained_network import finished_config
+from privet.share.classifier import Classifier
+from privet.share.synthetic_set import SyntheticSet
+
+SHARED = "classifier"
+"""What stands in the schema of a model's folder that is no run."""
+
+
+def load(folder: str | os.PathLike[str]) -> Classifier | SyntheticSet:
+    """A classifier, or a synthetic set, from the folder of a run or of an export of one.
+
+    Args:
+        folder: of a finished run of `privet train` or `privet synthesize`, or one that `privet
+            export --to safetensors` or `--to parquet` wrote. Nothing is unpickled.
+    """
+    place = Path(folder).expanduser()
+    if RunFolder(place).holds_run or RunFolder(place, SHARED).holds_run:
+        return load_classifier(place)
+    synthesis = RunFolder(place, "synthesize")
+    if synthesis.holds_run:
+        finished_set_config(synthesis)
+        return _set(place / SYNTHETIC, synthesis)
+    if synthesis.has(CERTIFICATE) and any(is_shard(each.name) for each in place.iterdir()):
+        return _set(place, synthesis)
+    raise ConfigError(
+        f"{shown(folder)} holds no run and no export of one: give the folder of a finished "
+        "'privet train' or 'privet synthesize'."
+    )
+
+
+def load_classifier(place: Path) -> Classifier:
+    """The model of a run, or an exported one."""
+    run, shared = RunFolder(place), RunFolder(place, SHARED)
+    if shared.holds_run:
+        found = SharedModel.from_json(shared.read(CONFIG).get("config", {}))
+    else:
+        found = SharedModel.of(finished_config(run))
+    return found.classifier(place / MODEL, Certificate.from_json(run.read(CERTIFICATE)))
+
+
+def _set(shards: Path, folder: RunFolder) -> SyntheticSet:
+    return SyntheticSet(data=load_images(shards), certificate=certificate_of(folder), folder=shards)

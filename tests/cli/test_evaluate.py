@@ -1,9 +1,11 @@
 import json
+import re
 
 import numpy as np
 import pytest
 
 from privet.data import load
+from privet.recipes.run_folder import RunFolder
 from tests.cli.runs import read
 
 
@@ -22,6 +24,51 @@ def test_the_model_comes_back_from_its_folder(privet, trained):
     assert body["ensembles"].keys() == {"mean weights", "vote", "mean logits"}
     assert body["certificate"] == read(trained / "certificate.json")
     assert len(body["by_class"]) == len(body["class_names"]) == 10
+    worst = body["class_names"].index(body["worst_class_name"])
+    assert body["by_class"][worst] == body["worst_class"] == min(body["by_class"])
+
+
+def test_it_tells_how_sure_the_model_is(privet, trained):
+    found = json.loads(privet(f"evaluate {trained} --json").out)
+    sure = found["calibration"]
+    assert sure["count"] == sum(each["count"] for each in sure["bins"]) == 100
+    filled = [each for each in sure["bins"] if each["count"]]
+    right = sum(each["count"] * each["accuracy"] for each in filled)
+    assert right == pytest.approx(100 * found["accuracy"])
+    gaps = [each["count"] * abs(each["confidence"] - each["accuracy"]) for each in filled]
+    assert sure["error"] == pytest.approx(sum(gaps) / 100)
+
+
+def test_what_was_found_is_kept_in_the_folder(privet, trained, tmp_path):
+    found = json.loads(privet(f"evaluate {trained} --json").out)
+    kept = read(trained / "evaluation.json")
+    assert kept == {"schema": "privet.evaluation/1", "kind": "model", **found}
+    digits = load("digits")
+    np.savez(tmp_path / "other.npz", x=np.asarray(digits.images[:30]), y=digits.labels[:30])
+    assert privet(f"evaluate {trained} --test {tmp_path / 'other.npz'}").code == 0
+    assert read(trained / "evaluation.json")["count"] == 30
+
+
+def test_a_new_run_leaves_nothing_of_it(privet, train, trained):
+    assert privet(f"evaluate {trained}").code == 0
+    assert train("--keep-last 3 --epochs 1 --resume").code == 0
+    assert (trained / "evaluation.json").is_file()  # the model is the same
+    assert train("--force").code == 0
+    assert not (trained / "evaluation.json").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_no_reason_to_fail(privet, trained):
+    (trained / "evaluation.json.part").mkdir()
+    done = privet(f"evaluate {trained}")
+    assert (done.code, "shown and not kept" in done.err) == (0, True)
+    assert "calibration" in done.out
+    assert not (trained / "evaluation.json").exists()
+
+
+def test_a_folder_in_use_is_left_alone(privet, trained):
+    with RunFolder(trained).claimed():
+        refused = privet(f"evaluate {trained}")
+    assert (refused.code, "in use by a running process" in refused.err) == (2, True)
 
 
 def test_it_is_shown_in_words(privet, trained):
@@ -30,10 +77,12 @@ def test_it_is_shown_in_words(privet, trained):
         "on 100 images (100, as in the run)",
         "worst class",
         "  9 ",
+        "% sure on average, on the same 100 images in 15 bins",
         "ensemble, vote",
         "ε = 2 at δ = 1e-05 (add or remove one example, PLD)",
     ):
         assert part in shown
+    assert re.search(r"worst class +\d+\.\d%: \d\n", shown)
 
 
 def test_another_test_set(privet, trained, tmp_path):

@@ -1,6 +1,7 @@
 """`privet evaluate` on runs of `privet synthesize`."""
 
 import json
+import re
 import shutil
 
 import numpy as np
@@ -10,7 +11,9 @@ from PIL import Image
 from privet.data import ImageSet, load
 from privet.privacy.certificate import NOTHING_PRIVATE
 from privet.recipes import set_quality
-from tests.cli.runs import SYSTEMS
+from privet.recipes.run_folder import RunFolder
+from privet.recipes.set_evaluation import evaluate_set
+from tests.cli.runs import SYSTEMS, names, read
 
 EDM = "--method edm:iterations=2,batch_size=8,widths=8-8,steps=2,at_once=20 --count 30"
 RELEASE = f"--method {SYSTEMS['dp-merf']} --epsilon 2 --delta 1e-5 --count 60"
@@ -64,14 +67,22 @@ def test_public_images(evaluated, made):
     assert found["extractor"] == "cnn, taught by 50 other test images"
     assert found["seen_images"] == 1697
     assert 1 <= found["inception"] <= 10
-    for name in ("precision", "recall", "memorisation", "copies", "cas"):
+    for name in ("precision", "recall", "coverage", "memorisation", "copies", "cas"):
         assert 0 <= found[name] <= 1
     assert len(found["cas_by_class"]) == len(found["class_names"]) == 10
-    assert found["cas_worst_class"] == min(found["cas_by_class"])
+    worst = found["class_names"].index(found["cas_worst_class_name"])
+    assert found["cas_by_class"][worst] == found["cas_worst_class"] == min(found["cas_by_class"])
+    assert (found["kid_subsets"], found["kid_subset_size"]) == (100, 15)
+    assert min(found["kid_std"], found["mmd_length_scale"]) > 0
+    assert found["density"] >= 0
     assert found["picture"] == str(out / "memorisation.png")
     with Image.open(out / "memorisation.png") as picture:
         assert picture.width > 7 * 32  # an image, a gap and five neighbours
         assert picture.height > 8 * 32
+    kept = read(out / "evaluation.json")
+    words = {"schema": "privet.evaluation/1", "kind": "set"}
+    assert kept == {**words, **found, "picture": "memorisation.png"}
+    assert str(out) not in (out / "evaluation.json").read_text()
     assert evaluated(out) == found
 
 
@@ -81,7 +92,11 @@ def test_a_release_in_words(privet, made):
         "100 (100, as in the run)",
         "cnn, taught by 50 other test images",
         "(60 synthetic and 50 test images)",
+        "(100 subsets, each of 25 of 60 synthetic and of 50 test images)",
+        "(60 synthetic and 50 test images, Gaussian kernel of length",
         "of 50 test images lie among 60 synthetic ones",
+        "(60 synthetic among 50 test images; about 1 if they are alike)",
+        "of 50 test images have one of 60 synthetic ones near them",
         "on 100 test images, by a CNN that learned from 60 synthetic ones alone",
         "worst class",
         "  9 ",
@@ -89,6 +104,42 @@ def test_a_release_in_words(privet, made):
     ):
         assert part in shown
     assert "memorisation" not in shown  # nothing was public
+    assert re.search(r"worst class +\d+\.\d%: \d\n", shown)
+
+
+@pytest.mark.parametrize("words", [EDM, RELEASE])
+def test_more_images_are_to_be_evaluated_again(privet, evaluated, made, words):
+    out = made(f"{words} --test 100")
+    evaluated(out)
+    assert privet(f"synthesize --resume --out {out} --png").code == 0
+    assert (out / "evaluation.json").is_file()  # the same images
+    assert privet(f"synthesize --resume --out {out} --count 90").code == 0
+    assert not {"evaluation.json", "memorisation.png"} & names(out)
+    assert evaluated(out)["synthetic_count"] == 90
+    assert read(out / "evaluation.json")["synthetic_count"] == 90
+
+
+def test_a_new_run_leaves_nothing_of_it(evaluated, made):
+    evaluated(made(f"{RELEASE} --test 100"))
+    assert "evaluation.json" not in names(made(RELEASE))
+
+
+def test_all_that_takes_long_tells_how_far_it_is(made):
+    told = {}
+    evaluate_set(
+        made(f"{RELEASE} --test 100"),
+        progress=lambda name: lambda done, total: told.setdefault(name, []).append((done, total)),
+    )
+    assert told.keys() == {"extractor", "images", "CNN"}
+    for steps in told.values():
+        assert steps[-1][0] == steps[-1][1]
+
+
+def test_a_folder_in_use_is_left_alone(privet, made):
+    out = made(f"{RELEASE} --test 100")
+    with RunFolder(out, "synthesize").claimed():
+        refused = privet(f"evaluate {out}")
+    assert (refused.code, "in use by a running process" in refused.err) == (2, True)
 
 
 def test_a_release_may_repeat_its_public_images(evaluated, made, saved):

@@ -6,7 +6,8 @@ import torch
 from privet.errors import ConfigError, DataError
 from privet.public import PublicRows
 from privet.recipes import set_quality as module
-from privet.recipes.set_evaluation import EXTRACTORS, _watched
+from privet.recipes.set_evaluation import _watched
+from privet.recipes.set_extractors import EXTRACTORS
 from privet.recipes.set_quality import enough_training, set_quality
 from privet.share import ClassifierTraining
 from tests.public.digits import digits
@@ -84,6 +85,7 @@ def test_images_without_classes_have_no_score():
     rows = PublicRows(some(0, 60).inputs, torch.zeros(60, dtype=torch.int64))
     found = measured(rows, rows)
     assert (found.cas, found.cas_by_class, found.cas_worst_class) == (None, (), None)
+    assert found.cas_worst is None
 
 
 def test_classes_that_nobody_has_are_counted_all_the_same():
@@ -124,7 +126,7 @@ def test_few_images_are_learned_from_for_longer(monkeypatch):
 
 
 def test_what_was_seen_can_be_too_small_as_well():
-    with pytest.raises(DataError, match="fewer than four"):
+    with pytest.raises(DataError, match="fewer than 6"):
         measured(some(0, 20), some(20, 40), seen=some(40, 43))
 
 

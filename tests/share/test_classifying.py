@@ -52,3 +52,10 @@ def test_what_is_no_target_is_refused(greys):
     for bad in (labels[:-1], torch.ones(80, 2, 2), torch.full((80, 2), torch.nan)):
         with pytest.raises(ConfigError, match="Labels are"):
             trained(images, bad)
+
+
+def test_steps_are_told(greys):
+    told = []
+    network = nn.Sequential(nn.Flatten(), nn.Linear(16, 2))
+    train_classifier(network, *greys, CONFIG, lambda done, total: told.append((done, total)))
+    assert told == [(step, 24) for step in range(1, 25)]

@@ -38,11 +38,13 @@ class KernelDistance:
     Args:
         mean: over subsets.
         std: their standard deviation, as published: how far subsets differ, not the mean's error.
-        size: of a subset.
+        subsets: how many.
+        size: rows of each set in one.
     """
 
     mean: float
     std: float
+    subsets: int
     size: int
 
 
@@ -79,7 +81,9 @@ def kernel_distance(
         return _squared_mmd(x[next(chosen)], y[next(chosen)], kernel)
 
     found = np.array([of_some() for _ in range(subsets)])
-    return KernelDistance(mean=float(found.mean()), std=float(found.std()), size=size)
+    return KernelDistance(
+        mean=float(found.mean()), std=float(found.std()), subsets=subsets, size=size
+    )
 
 
 def mean_discrepancy(real: Tensor, synthetic: Tensor, length_scale: float | None = None) -> float:

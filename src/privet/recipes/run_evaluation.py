@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,14 @@ from privet.data.guard import shown
 from privet.errors import ConfigError
 from privet.learn.ensemble import mean_logits, mean_weights, vote_shares
 from privet.learn.gradients import Blocks, at_weights
-from privet.measure import Accuracy, accuracy, predictions
+from privet.measure import Accuracy, Calibration, accuracy, calibration, logits, predictions
 from privet.privacy import Certificate
 from privet.public import PublicRows
 from privet.recipes.models import features
 from privet.recipes.run_config import RunConfig
 from privet.recipes.run_folder import CERTIFICATE, ENSEMBLE, MODEL, RunFolder
 from privet.recipes.sets import read_sets, read_test, refuse_private
+from privet.recipes.stored_evaluation import Kind, store
 from privet.recipes.trained_network import finished_config, saved_tensors, trained_network
 
 
@@ -35,6 +36,7 @@ class Evaluation:
         test: where the images come from, in words.
         class_names: of the private images.
         accuracy: of the averaged weights.
+        calibration: of the same, on the same images.
         ensembles: of what the last weights make together, by name.
         certificate: of the run.
         notes: sentences for whoever asked.
@@ -43,6 +45,7 @@ class Evaluation:
     test: str
     class_names: tuple[str, ...]
     accuracy: Accuracy
+    calibration: Calibration
     ensembles: dict[str, Accuracy]
     certificate: Certificate
     notes: tuple[str, ...]
@@ -52,20 +55,29 @@ class Evaluation:
         return {
             "test": self.test,
             **self.accuracy.to_json(),
+            "worst_class_name": self.worst_class_name,
             "class_names": list(self.class_names),
+            "calibration": self.calibration.to_json(),
             "ensembles": {name: found.to_json() for name, found in self.ensembles.items()},
             "certificate": self.certificate.to_json(),
         }
 
+    @property
+    def worst_class_name(self) -> str:
+        """Of the class that is recognised least."""
+        return self.class_names[self.accuracy.worst]
+
     def in_words(self) -> dict[str, object]:
         """For a terminal."""
-        certificate, found = self.certificate, self.accuracy
+        certificate, found, sure = self.certificate, self.accuracy, self.calibration
         promise = certificate.guarantee if certificate.private else certificate.statement
         by_class = zip(self.class_names, found.by_class, strict=True)
         return {
             "accuracy": f"{found.overall:.1%} on {found.count:,} images ({self.test})",
-            "worst class": f"{found.worst_class:.1%}",
+            "worst class": f"{found.worst_class:.1%}: {shown(self.worst_class_name)}",
             **{f"  {shown(name)}": _share(share) for name, share in by_class},
+            "calibration": f"ECE {sure.error:.1%}, {sure.confidence:.1%} sure on average, on the "
+            f"same {sure.count:,} images in {len(sure.bins)} bins",
             **{f"ensemble, {name}": f"{each.overall:.1%}" for name, each in self.ensembles.items()},
             "guarantee": promise,
         }
@@ -76,7 +88,7 @@ def _share(share: float | None) -> str:
 
 
 def evaluate(out: Path, test: str | None = None) -> Evaluation:
-    """Rebuild the model of a finished run and measure it.
+    """Rebuild the model of a finished run and measure it; what was found is kept in its folder.
 
     Args:
         out: the run's folder.
@@ -84,19 +96,28 @@ def evaluate(out: Path, test: str | None = None) -> Evaluation:
     """
     folder = RunFolder(out)
     config = finished_config(folder)
-    network = trained_network(
-        folder / MODEL, config.model, config.image_shape, len(config.class_names)
-    )
+    with folder.claimed():  # so that no new run takes its place meanwhile
+        found = _evaluated(folder, config, test)
+        notes = list(found.notes)
+        store(folder, Kind.MODEL, found.to_json(), notes.append)
+    return replace(found, notes=tuple(notes))
+
+
+def _evaluated(folder: RunFolder, config: RunConfig, test: str | None) -> Evaluation:
+    num_classes = len(config.class_names)
+    network = trained_network(folder / MODEL, config.model, config.image_shape, num_classes)
     images, where, notes = _test_images(config, test)
     rows = _inputs(config, images)
     ensembles = {}
     if folder.has(ENSEMBLE):
         ring = _ring(saved_tensors(folder / ENSEMBLE))
-        ensembles = _ensembles(network, ring, rows, len(config.class_names))
+        ensembles = _ensembles(network, ring, rows, num_classes)
+    found = logits(network, rows.inputs)
     return Evaluation(
         test=where,
         class_names=config.class_names,
-        accuracy=_accuracy(network, rows, len(config.class_names)),
+        accuracy=accuracy(found.argmax(1), rows.targets, num_classes),
+        calibration=calibration(found.double().softmax(1), rows.targets),
         ensembles=ensembles,
         certificate=Certificate.from_json(folder.read(CERTIFICATE)),
         notes=tuple(notes),

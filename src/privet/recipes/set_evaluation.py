@@ -7,9 +7,8 @@ where its format allows it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,98 +20,18 @@ from privet.data import ImageSet
 from privet.data.contact_sheet import draw_contact_sheet
 from privet.data.guard import shown
 from privet.errors import ConfigError, DataError
-from privet.models import efficientnet_lite
-from privet.models.inception import Inception
 from privet.public import PublicRows
 from privet.recipes.presets import named
 from privet.recipes.public_diffusion import Progress
 from privet.recipes.public_synthesis import PublicConfig, is_public
 from privet.recipes.releases import OnStep
 from privet.recipes.run_folder import CONFIG, MEMORISATION, RESULT, SYNTHETIC, RunFolder
-from privet.recipes.set_quality import (
-    MOST,
-    Closest,
-    Extractor,
-    SetQuality,
-    classifier,
-    enough_training,
-    set_quality,
-)
+from privet.recipes.set_extractors import EXTRACTORS, Eye, Look
+from privet.recipes.set_quality import MOST, Closest, Extractor, SetQuality, set_quality
 from privet.recipes.sets import DataChoice, Sets, part_of, read_sets, refuse_private
+from privet.recipes.stored_evaluation import Kind, store
 from privet.recipes.synthesis_config import SynthesisAsked, SynthesisConfig
 from privet.recipes.synthesis_images import Wanted
-
-_IMAGE_SIZE = 112
-
-
-@dataclass(frozen=True, kw_only=True)
-class Eye:
-    """A network that looks at images.
-
-    Args:
-        name: in words, with all that figures depend on.
-        features: what it sees.
-        probabilities: of classes, if it tells them apart.
-        test: test images that it did not learn from.
-        taught_by: those that it learned from, if it did.
-    """
-
-    name: str
-    features: Extractor
-    probabilities: Extractor | None
-    test: PublicRows
-    taught_by: PublicRows | None = None
-
-
-def _cnn(test: PublicRows, num_classes: int) -> Eye:
-    """A small CNN that half of the test images taught, so that the other half is new to it."""
-    order = torch.randperm(len(test), generator=torch.Generator().manual_seed(0))
-    half, other = (test.select(each) for each in torch.tensor_split(order, 2))
-    if len(set(half.targets.tolist())) < 2:
-        raise ConfigError(
-            "The extractor cnn learns from test images of two classes or more: give more of them "
-            "with --test, or another --extractor."
-        )
-    # Smoothed labels would keep it from being sure, and the Inception score low.
-    training = replace(enough_training(len(half)), label_smoothing=0.0)
-    network = classifier(half, num_classes, training)
-    return Eye(
-        name=f"cnn, taught by {len(half):,} other test images",
-        features=network[0],
-        probabilities=lambda images: network(images).softmax(1),
-        test=other,
-        taught_by=half,
-    )
-
-
-def _efficientnet(version: int, test: PublicRows, num_classes: int) -> Eye:
-    """Trained on ImageNet, whose classes are not those of the images."""
-    return Eye(
-        name=f"efficientnet-lite{version}, images at {_IMAGE_SIZE}×{_IMAGE_SIZE}",
-        features=efficientnet_lite(version, _IMAGE_SIZE),
-        probabilities=None,
-        test=test,
-    )
-
-
-def _inception(test: PublicRows, num_classes: int) -> Eye:
-    """The network that gave the Fréchet Inception distance its name; six images a second."""
-    return Eye(
-        name="Inception, 2048 features: the Fréchet distance is FID",
-        features=Inception(),
-        probabilities=None,
-        test=test,
-    )
-
-
-EXTRACTORS: Mapping[str, Callable[[PublicRows, int], Eye]] = {
-    "cnn": _cnn,
-    "efficientnet-lite0": partial(_efficientnet, 0),
-    "efficientnet-lite1": partial(_efficientnet, 1),
-    "efficientnet-lite2": partial(_efficientnet, 2),
-    "inception": _inception,
-}
-"""What looks at images, made of test images and the number of their classes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,9 +64,16 @@ class SetEvaluation:
             "test_count": self.test_count,
             "class_names": list(self.class_names),
             **self.quality.to_json(),
+            "cas_worst_class_name": self.worst_class_name,
             "picture": None if self.picture is None else str(self.picture),
             "guarantee": self.guarantee,
         }
+
+    @property
+    def worst_class_name(self) -> str | None:
+        """Of the class that the CNN recognises least."""
+        number = self.quality.cas_worst
+        return None if number is None else self.class_names[number]
 
     def in_words(self) -> dict[str, object]:
         """For a terminal."""
@@ -158,9 +84,15 @@ class SetEvaluation:
             "test images": f"{self.test_count:,} ({self.test})",
             "extractor": found.extractor,
             "Fréchet distance": f"{found.frechet:.4g} ({made} and {real})",
+            "KID": f"{found.kid:.4g} ± {found.kid_std:.2g} ({found.kid_subsets} subsets, each of "
+            f"{found.kid_subset_size:,} of {made} and of {real})",
+            "MMD²": f"{found.mmd:.4g} ({made} and {real}, Gaussian kernel of length "
+            f"{found.mmd_length_scale:.3g})",
             "Inception score": score or "none: the extractor does not know the classes",
             "precision": f"{found.precision:.1%} of {made} images lie among {real}",
             "recall": f"{found.recall:.1%} of {real} lie among {made} ones",
+            "density": f"{found.density:.2f} ({made} among {real}; about 1 if they are alike)",
+            "coverage": f"{found.coverage:.1%} of {real} have one of {made} ones near them",
             **self._score_in_words(),
             **self._memory_in_words(),
             "guarantee": self.guarantee,
@@ -168,14 +100,14 @@ class SetEvaluation:
 
     def _score_in_words(self) -> dict[str, object]:
         found = self.quality
-        if found.cas is None or found.cas_worst_class is None:
+        if found.cas is None or self.worst_class_name is None:
             return {"CAS": "none: there is one class only"}
         on = f"on {self.test_count:,} test images, by a CNN"
         of = f"that learned from {self.synthetic_count:,} synthetic ones alone"
         by_class = zip(self.class_names, found.cas_by_class, strict=True)
         return {
             "CAS": f"{found.cas:.1%} {on} {of}",
-            "worst class": f"{found.cas_worst_class:.1%}",
+            "worst class": f"{found.cas_worst_class:.1%}: {shown(self.worst_class_name)}",
             **{f"  {shown(name)}": _share(share) for name, share in by_class},
         }
 
@@ -205,7 +137,7 @@ def evaluate_set(
     note: Callable[[str], object] = lambda sentence: None,
     progress: Progress | None = None,
 ) -> SetEvaluation:
-    """Read the images of a finished run and judge them.
+    """Read the images of a finished run and judge them; what was found is kept in its folder.
 
     Args:
         out: the run's folder.
@@ -216,26 +148,30 @@ def evaluate_set(
     """
     folder = RunFolder(out, "synthesize")
     look = EXTRACTORS[named(EXTRACTORS, extractor or "cnn", "--extractor")]
+    _require_run(folder)
+    with folder.claimed():  # so that nobody adds images while they are looked at
+        found = _evaluated(folder, look, test, note, progress)
+        picture = None if found.picture is None else found.picture.name
+        store(folder, Kind.SET, {**found.to_json(), "picture": picture}, note)
+    return found
+
+
+def _evaluated(
+    folder: RunFolder,
+    look: Look,
+    test: str | None,
+    note: Callable[[str], object],
+    progress: Progress | None,
+) -> SetEvaluation:
     config = _finished(folder)
     synthetic = _beside(folder, replace(config.data, public=None, test=None)).private
     real, where = _test_images(folder, config, test, note)
     made, seen = PublicRows.from_images(synthetic), _seen(folder, config, note)
-    num_classes = max(1, len(config.class_names))
     if config.class_names:
         note("A CNN learns from the synthetic images: the more there are, the longer it takes.")
-    eye = look(PublicRows.from_images(real), num_classes)
-    sets = [each for each in (made, eye.test, seen) if each is not None]
-    total = sum(min(MOST, len(each)) for each in sets)
-    quality = set_quality(
-        made,
-        eye.test,
-        extractor=_watched(eye.features, None if progress is None else progress("images"), total),
-        name=eye.name,
-        probabilities=eye.probabilities,
-        seen=seen,
-        taught_by=eye.taught_by,
-        num_classes=num_classes,
-    )
+    num_classes = max(1, len(config.class_names))
+    eye = look(PublicRows.from_images(real), num_classes, _bar(progress, "extractor"))
+    quality = _quality(eye, made, seen, num_classes, progress)
     return SetEvaluation(
         test=where,
         synthetic_count=len(made),
@@ -245,6 +181,32 @@ def evaluate_set(
         picture=_picture(folder, quality.closest, made, seen),
         guarantee=folder.read(RESULT)["guarantee"],
     )
+
+
+def _quality(
+    eye: Eye,
+    made: PublicRows,
+    seen: PublicRows | None,
+    num_classes: int,
+    progress: Progress | None,
+) -> SetQuality:
+    sets = [each for each in (made, eye.test, seen) if each is not None]
+    total = sum(min(MOST, len(each)) for each in sets)
+    return set_quality(
+        made,
+        eye.test,
+        extractor=_watched(eye.features, _bar(progress, "images"), total),
+        name=eye.name,
+        probabilities=eye.probabilities,
+        seen=seen,
+        taught_by=eye.taught_by,
+        num_classes=num_classes,
+        on_step=_bar(progress, "CNN"),
+    )
+
+
+def _bar(progress: Progress | None, name: str) -> OnStep | None:
+    return None if progress is None else progress(name)
 
 
 def _watched(look: Extractor, tell: OnStep | None, total: int) -> Extractor:
@@ -262,12 +224,15 @@ def _watched(look: Extractor, tell: OnStep | None, total: int) -> Extractor:
     return counted
 
 
-def _finished(folder: RunFolder) -> SynthesisConfig | PublicConfig:
+def _require_run(folder: RunFolder) -> None:
     if not folder.holds_run:
         raise ConfigError(
             f"{folder} holds no run of 'privet train' or 'privet synthesize': give the folder of "
             "one."
         )
+
+
+def _finished(folder: RunFolder) -> SynthesisConfig | PublicConfig:
     stored = folder.read(CONFIG)
     if not Wanted(count=stored["count"], png=stored["png"]).made(folder):
         raise ConfigError(f"The run in {folder} is not done: go on with {folder.command_to_resume}")

@@ -22,8 +22,12 @@ from privet.errors import DataError
 from privet.measure import (
     Accuracy,
     accuracy,
+    density_and_coverage,
     frechet_distance,
     inception_score,
+    kernel_distance,
+    mean_discrepancy,
+    median_distance,
     memorisation,
     nearest,
     precision_and_recall,
@@ -31,12 +35,13 @@ from privet.measure import (
 )
 from privet.models import ConvEncoder
 from privet.public import PublicRows
+from privet.recipes.releases import OnStep
 from privet.share import ClassifierTraining, train_classifier
 
 Extractor = Callable[[Tensor], Tensor]
 """From images (N, C, H, W) in [-1, 1] to features (N, D)."""
 
-MOST = 5000  # images of each set: measures compare all pairs
+LEAST, MOST = 6, 5000  # images of each set: they need neighbours, and are compared in pairs
 _BATCH = 100
 _LEAST_STEPS = 200  # of a classifier's training, however few images there are
 _COPY = 1 / 3
@@ -67,9 +72,17 @@ class SetQuality:
         images: synthetic ones that were looked at.
         test_images: test images that were looked at.
         frechet: the Fréchet distance to test images; FID if Inception looked.
+        kid: the kernel distance to test images; KID if Inception looked.
+        kid_std: over subsets.
+        kid_subsets: how many.
+        kid_subset_size: images of each set in a subset.
+        mmd: the squared MMD to test images with a Gaussian kernel.
+        mmd_length_scale: of the kernel, the median distance between test images.
         inception: the Inception score; none if the extractor tells no classes apart.
         precision: the share of synthetic images among test images.
         recall: the share of test images among synthetic ones.
+        density: how densely synthetic images lie among test images; about 1 if both are alike.
+        coverage: the share of test images with a synthetic one near them.
         cas: the test accuracy of a CNN that learned from synthetic images alone; none if there is
             one class only.
         cas_by_class: the same, for each class.
@@ -86,9 +99,17 @@ class SetQuality:
     images: int
     test_images: int
     frechet: float
+    kid: float
+    kid_std: float
+    kid_subsets: int
+    kid_subset_size: int
+    mmd: float
+    mmd_length_scale: float
     inception: float | None
     precision: float
     recall: float
+    density: float
+    coverage: float
     cas: float | None
     cas_by_class: tuple[float | None, ...]
     seen_images: int | None = None
@@ -98,8 +119,14 @@ class SetQuality:
 
     @property
     def cas_worst_class(self) -> float | None:
-        """The class that the CNN recognises least."""
+        """The share of the class that the CNN recognises least."""
         return min((share for share in self.cas_by_class if share is not None), default=None)
+
+    @property
+    def cas_worst(self) -> int | None:
+        """The number of that class; of several, the first."""
+        share = self.cas_worst_class
+        return None if share is None else self.cas_by_class.index(share)
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
@@ -125,6 +152,7 @@ def set_quality(
     taught_by: PublicRows | None = None,
     training: ClassifierTraining | None = None,
     num_classes: int | None = None,
+    on_step: OnStep | None = None,
 ) -> SetQuality:
     """Every measure.
 
@@ -138,22 +166,20 @@ def set_quality(
         taught_by: more test images, which the extractor learned from: they count for CAS alone.
         training: of the CNN.
         num_classes: as many as labels say if left out.
+        on_step: told of the CNN's training.
     """
-    if any(len(each) < 4 for each in (synthetic, test, seen) if each is not None):
-        raise DataError("A set of fewer than four images has no quality to speak of.")
+    if any(len(each) < LEAST for each in (synthetic, test, seen) if each is not None):
+        raise DataError(f"A set of fewer than {LEAST} images has no quality to speak of.")
     made, real = _looked_at(extractor, synthetic), _looked_at(extractor, test)
-    precision, recall = precision_and_recall(real.features, made.features)
     everything = test if taught_by is None else _together(test, taught_by)
-    score = classification_accuracy_score(synthetic, everything, training, num_classes)
+    score = classification_accuracy_score(synthetic, everything, training, num_classes, on_step)
     shown = synthetic.inputs[made.rows]
     quality = SetQuality(
         extractor=name,
         images=len(made.rows),
         test_images=len(real.rows),
-        frechet=frechet_distance(real.features, made.features),
+        **_compared(real.features, made.features),
         inception=None if probabilities is None else _inception(probabilities, shown),
-        precision=precision,
-        recall=recall,
         cas=None if score is None else score.overall,
         cas_by_class=() if score is None else score.by_class,
     )
@@ -165,18 +191,22 @@ def classification_accuracy_score(
     test: PublicRows,
     training: ClassifierTraining | None = None,
     num_classes: int | None = None,
+    on_step: OnStep | None = None,
 ) -> Accuracy | None:
     """CAS: of a CNN from scratch, on real images; none if there is one class only."""
     classes = num_classes or 1 + max(int(each.targets.max()) for each in (synthetic, test))
     if classes == 1:
         return None
-    network = classifier(synthetic, classes, training)
+    network = classifier(synthetic, classes, training, on_step)
     found = predictions(lambda images: network(to_float(images)), test.inputs)
     return accuracy(found, test.targets, classes)
 
 
 def classifier(
-    rows: PublicRows, num_classes: int, training: ClassifierTraining | None = None
+    rows: PublicRows,
+    num_classes: int,
+    training: ClassifierTraining | None = None,
+    on_step: OnStep | None = None,
 ) -> nn.Sequential:
     """A small CNN that learned from these images alone: its body, then its head."""
     training = training or enough_training(len(rows))
@@ -185,7 +215,7 @@ def classifier(
         body = ConvEncoder(rows.inputs.shape[3])
         network = nn.Sequential(body, nn.Linear(body.num_features, num_classes))
     network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    train_classifier(network, rows.inputs, rows.targets, training)
+    train_classifier(network, rows.inputs, rows.targets, training, on_step)
     return network.requires_grad_(False)
 
 
@@ -207,6 +237,26 @@ def _looked_at(extractor: Extractor, rows: PublicRows) -> _Looked:
     """In random order: sets lie sorted by class, or take classes in turn."""
     order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))[:MOST]
     return _Looked(order, features(extractor, rows.inputs[order]))
+
+
+def _compared(real: Tensor, made: Tensor) -> dict[str, Any]:
+    """All that features alone tell, by the names of figures."""
+    kid, scale = kernel_distance(real, made), median_distance(real)
+    precision, recall = precision_and_recall(real, made)
+    density, coverage = density_and_coverage(real, made)
+    return {
+        "frechet": frechet_distance(real, made),
+        "kid": kid.mean,
+        "kid_std": kid.std,
+        "kid_subsets": kid.subsets,
+        "kid_subset_size": kid.size,
+        "mmd": mean_discrepancy(real, made, scale),
+        "mmd_length_scale": scale,
+        "precision": precision,
+        "recall": recall,
+        "density": density,
+        "coverage": coverage,
+    }
 
 
 def _together(first: PublicRows, second: PublicRows) -> PublicRows:

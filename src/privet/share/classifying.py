@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -46,7 +47,11 @@ class ClassifierTraining:
 
 
 def train_classifier(
-    network: nn.Module, images: Tensor, labels: Tensor, config: ClassifierTraining
+    network: nn.Module,
+    images: Tensor,
+    labels: Tensor,
+    config: ClassifierTraining,
+    on_step: Callable[[int, int], None] | None = None,
 ) -> None:
     """Train in place.
 
@@ -55,6 +60,7 @@ def train_classifier(
         images: uint8 (N, H, W, C).
         labels: a class each, or probabilities (N, classes).
         config: how.
+        on_step: told how many steps of how many are done.
     """
     _check(images, labels)
     labels = labels.float() if labels.is_floating_point() else labels
@@ -87,6 +93,8 @@ def train_classifier(
         optimizer.zero_grad()
         torch.autograd.backward(loss)
         optimizer.step()
+        if on_step is not None:
+            on_step(step + 1, total)
     network.eval()
 
 

@@ -29,9 +29,9 @@ ALLOWED = {
     "measure": _TOOLS,
     "recipes": {
         *_TOOLS,
-        *("public", "hedge", "learn", "release", "synthesis", "share", "measure"),
+        *("public", "hedge", "learn", "release", "synthesis", "share", "measure", "report"),
     },
-    "report": {*_TOOLS, "measure"},
+    "report": _ALONE,
     "cli": {"privacy", "data", "recipes", "report"},
 }
 # Nothing private may pass through these, so they cannot even name the hedge.

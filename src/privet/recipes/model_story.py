@@ -1,0 +1,169 @@
+"""What a page tells of a run of `privet train`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from privet.data.guard import shown
+from privet.errors import DataError
+from privet.recipes.run_folder import CONFIG, EVALUATION, METRICS, RESULT, RunFolder
+from privet.recipes.run_story import (
+    command_of,
+    name_of,
+    privacy_of,
+    settings_of,
+    source_of,
+    versions_of,
+)
+from privet.report import Bar, Curve, Figure, Measure, Privacy, Story
+
+Found = Mapping[str, Any]
+
+
+def model_story(folder: RunFolder) -> Story:
+    """From its folder alone."""
+    config, result = folder.read(CONFIG)["config"], folder.read(RESULT)
+    evaluation = folder.read(EVALUATION) if folder.has(EVALUATION) else None
+    privacy = privacy_of(folder)
+    names = [shown(each) for each in config["class_names"]]
+    found = evaluation or result["test"]
+    where = evaluation["test"] if evaluation else "the run's test images"
+    return Story(
+        name=name_of(folder),
+        title="A private classifier" if privacy.private else "A classifier, NOT private",
+        lead=(
+            f"It tells {len(names)} classes of {source_of(folder)} apart, and was trained by "
+            f"{result['method']} with {result['parameters']:,} parameters in "
+            f"{result['steps_in_words']} steps."
+        ),
+        figures=tuple(_figures(result, found, privacy, names)),
+        privacy=privacy,
+        curves=tuple(_curves(folder)),
+        classes=() if found is None else class_bars(names, found["by_class"]),
+        classes_note=""
+        if found is None
+        else f"Accuracy on {found['count']:,} images ({shown(where)}).",
+        measures=tuple(_measures(found, shown(where))) if found else (),
+        diagrams=tuple(_diagrams(evaluation)) if evaluation else (),
+        hints=() if found else ("There were no test images: measure with 'privet evaluate'.",),
+        settings=settings_of(folder),
+        versions=versions_of(folder),
+        command=command_of(folder),
+    )
+
+
+def class_bars(names: Sequence[str], by_class: Sequence[float | None]) -> tuple[Bar, ...]:
+    """The accuracy of each class, the worst first."""
+    pairs = zip(names, by_class, strict=True)
+    bars = [
+        Bar(name, share, "no images" if share is None else f"{share:.1%}") for name, share in pairs
+    ]
+    return tuple(sorted(bars, key=lambda bar: 2.0 if bar.share is None else bar.share))
+
+
+def worst(names: Sequence[str], by_class: Sequence[float | None]) -> str:
+    """The name of the class that is recognised least."""
+    first = class_bars(names, by_class)[0]
+    return "" if first.share is None else f"class {first.name}"
+
+
+def epsilon_figure(privacy: Privacy) -> Figure:
+    """What it cost, never without what the number means."""
+    facts = {fact.name: fact.value for fact in privacy.facts}
+    if "ε" not in facts:
+        return Figure("none", "guarantee", privacy.guarantee)
+    note = f"at δ = {facts['δ']} ({facts['relation']}, {facts['accountant'].split(' ')[0]})"
+    return Figure(f"ε = {facts['ε']}", "was spent", note)
+
+
+def _figures(
+    result: Found, found: Found | None, privacy: Privacy, names: Sequence[str]
+) -> Iterator[Figure]:
+    if found is not None:
+        yield Figure(f"{found['accuracy']:.1%}", "test accuracy", f"{found['count']:,} images")
+        yield Figure(f"{found['worst_class']:.1%}", "worst class", worst(names, found["by_class"]))
+    before = result["test_after_warm_up"]
+    if before is not None:
+        yield Figure(f"{before['accuracy']:.1%}", "public images alone", "before any private step")
+    yield epsilon_figure(privacy)
+
+
+def _curves(folder: RunFolder) -> Iterator[Curve]:
+    lines = _metrics(folder)
+    for key, title, up, percent in (
+        ("test_accuracy", "Test accuracy", "accuracy", True),
+        ("epsilon", "Privacy spent", "ε", False),
+        ("learning_rate", "Learning rate", "rate", False),
+    ):
+        points = tuple((float(each["step"]), float(each[key])) for each in lines if key in each)
+        changes = len({y for _, y in points}) > 1
+        if len(points) > 1 and changes:
+            curve = {title: points}
+            yield Curve(title=title, across="step", up=up, lines=curve, percent=percent)
+
+
+def _metrics(folder: RunFolder) -> list[dict[str, Any]]:
+    """Steps in order; what was done again after a crash counts as it was done last."""
+    if not folder.has(METRICS):
+        return []
+    try:
+        lines = (folder / METRICS).read_text(encoding="utf-8").splitlines()
+        found = {int(each["step"]): each for each in map(json.loads, lines)}
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(
+            f"{shown(folder / METRICS)} is damaged ({error}): remove it to go without curves."
+        ) from None
+    return [found[step] for step in sorted(found)]
+
+
+def _diagrams(evaluation: Found) -> Iterator[Curve]:
+    """The reliability diagram, of bins that have examples."""
+    bins = [each for each in evaluation["calibration"]["bins"] if each["count"]]
+    points = tuple((each["confidence"], each["accuracy"]) for each in bins)
+    yield Curve(
+        title="How often it is right when it is so sure",
+        across="confidence",
+        up="accuracy",
+        lines={"the model": points, "as sure as it is right": ((0.0, 0.0), (1.0, 1.0))},
+        percent=True,
+    )
+
+
+def _measures(found: Found, where: str) -> Iterator[Measure]:
+    on = f"{found['count']:,} images ({where})"
+    yield Measure(
+        name="accuracy",
+        value=f"{found['accuracy']:.1%}",
+        better="higher",
+        span="0 to 100%",
+        meaning="The share of images that get their own class.",
+        on=on,
+    )
+    yield Measure(
+        name="worst class",
+        value=f"{found['worst_class']:.1%}",
+        better="higher",
+        span="0 to 100%",
+        meaning="The same for the class that is recognised least.",
+        on=on,
+    )
+    if "calibration" in found:
+        yield Measure(
+            name="calibration error",
+            value=f"{found['calibration']['error']:.1%}",
+            better="lower",
+            span="0 to 100%",
+            meaning="How far the model's confidence is from how often it is right, on average.",
+            on=on,
+        )
+    for name, each in found.get("ensembles", {}).items():
+        yield Measure(
+            name=f"ensemble, {name}",
+            value=f"{each['accuracy']:.1%}",
+            better="higher",
+            span="0 to 100%",
+            meaning="Accuracy of the last weights together.",
+            on=on,
+        )

@@ -1,0 +1,109 @@
+"""`privet report`: what folders of finished runs tell, as one HTML page.
+
+Only what left the hedge is read: no private row is needed for a page, and none is looked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from privet.data.disk import write_whole
+from privet.data.guard import shown
+from privet.errors import ConfigError, DataError
+from privet.recipes.model_story import model_story
+from privet.recipes.run_folder import CERTIFICATE, CONFIG, REPORT, RESULT, RunFolder
+from privet.recipes.set_story import set_story
+from privet.report import Story, comparison, page
+
+_COMMANDS = {"privet.train/1": "train", "privet.synthesize/1": "synthesize"}
+_SEVERAL = "privet-report.html"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """A page on disk.
+
+    Args:
+        path: where.
+        runs: that it tells of.
+        size: in bytes.
+    """
+
+    path: Path
+    runs: tuple[Path, ...]
+    size: int
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return {
+            "report": str(self.path),
+            "runs": [str(each) for each in self.runs],
+            "bytes": self.size,
+        }
+
+    def in_words(self) -> dict[str, object]:
+        """For a terminal."""
+        return {"report": self.path, "size": f"{self.size / 1e6:.1f} MB, in one file"}
+
+
+def report(runs: Sequence[Path], out: Path | None = None, *, force: bool = False) -> Report:
+    """Write a page on one run, or on several beside each other.
+
+    Args:
+        runs: their folders.
+        out: the page; else `report.html` in the folder of one run, which is made anew each time,
+            and `privet-report.html` here for several.
+        force: replace a page that lies elsewhere than in a run's folder.
+    """
+    stories = [story(each) for each in runs]
+    place = out or (RunFolder(runs[0]) / REPORT if len(runs) == 1 else Path(_SEVERAL))
+    own = out is None and len(runs) == 1
+    if place.exists() and not (own or force):
+        raise ConfigError(f"{shown(place)} exists already: choose another --out, or add --force.")
+    text = page(stories[0]) if len(stories) == 1 else comparison(_told_apart(stories))
+    content = text.encode()
+    if not place.parent.is_dir():
+        raise ConfigError(f"{shown(place.parent)} is no folder: choose another --out.")
+    write_whole(place, memoryview(content))
+    return Report(path=place, runs=tuple(runs), size=len(content))
+
+
+def story(path: Path) -> Story:
+    """What a finished run's folder tells."""
+    folder = _opened(path)
+    if not folder.has(RESULT):
+        raise ConfigError(f"The run in {folder} is not done: go on with {folder.command_to_resume}")
+    if not folder.has(CERTIFICATE):
+        raise DataError(
+            f"{shown(folder / CERTIFICATE)} is missing: without it nothing can be said of the run."
+        )
+    return model_story(folder) if folder.command == "train" else set_story(folder)
+
+
+def _opened(path: Path) -> RunFolder:
+    folder = RunFolder(path)
+    if not folder.has(CONFIG):
+        raise ConfigError(
+            f"{folder} holds no run of 'privet train' or 'privet synthesize': give the folder of "
+            "one."
+        )
+    body = folder.read(CONFIG)
+    schema = body.get("schema") if isinstance(body, dict) else None
+    if schema not in _COMMANDS:
+        raise DataError(
+            f"{shown(folder / CONFIG)} has the layout {shown(schema)!r}, which this Privet does "
+            "not know: write the report with the Privet that wrote the run."
+        )
+    return RunFolder(path, _COMMANDS[schema])
+
+
+def _told_apart(stories: list[Story]) -> list[Story]:
+    """With names that differ, which folders of one name in several places do not have."""
+    names = [each.name for each in stories]
+    return [
+        each if names.count(each.name) == 1 else replace(each, name=f"{each.name} ({number})")
+        for number, each in enumerate(stories, 1)
+    ]

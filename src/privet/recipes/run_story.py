@@ -1,0 +1,145 @@
+"""What pages on runs of any command have in common: privacy, settings, how to do it again."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from privet.data.guard import shown
+from privet.errors import LedgerError
+from privet.privacy import Certificate, Ledger
+from privet.privacy.budget import decimals, round_up
+from privet.privacy.overview import overview
+from privet.recipes.run_folder import CERTIFICATE, CONFIG, STATE, RunFolder
+from privet.report import Bar, Fact, Privacy
+
+_PUBLIC = "privet.public/1"
+_PLACES = ("data", "public", "test", "synthetic", "ledger", "encoder", "encoder_data")
+_LONGEST = 200
+
+
+def privacy_of(folder: RunFolder) -> Privacy:
+    """From a run's certificate, whose events must cost what it says, and from its ledger."""
+    body = folder.read(CERTIFICATE)
+    if body.get("schema") == _PUBLIC:
+        return Privacy(
+            private=True, guarantee="no private row was touched", statement=body["statement"]
+        )
+    certificate = Certificate.from_json(body)
+    certificate.check_events(shown(folder / CERTIFICATE))
+    budget, note = _budget(folder, certificate)
+    return Privacy(
+        private=certificate.private,
+        guarantee=str(certificate.guarantee) if certificate.private else "none: seeded noise",
+        statement=certificate.statement,
+        events=tuple(map(str, certificate.plan.events)),
+        facts=tuple(_facts(certificate)),
+        public=certificate.public,
+        outside=certificate.outside,
+        budget=budget,
+        budget_note=note,
+    )
+
+
+def _facts(certificate: Certificate) -> Iterator[Fact]:
+    guarantee = certificate.guarantee
+    if certificate.private:
+        yield Fact("ε", decimals(round_up(guarantee.epsilon, 3)))
+    yield Fact("δ", f"{guarantee.delta:g}")
+    yield Fact("relation", f"{guarantee.relation.verb} one {guarantee.unit.value}")
+    yield Fact("unit of privacy", guarantee.unit.value)
+    yield Fact("accountant", f"{guarantee.accountant} ({certificate.accountant_version})")
+    yield Fact("across runs", certificate.composition)
+    for name, value in certificate.declared.items():
+        yield Fact(f"declared number of {name}", f"{value:,g}")
+
+
+def _budget(folder: RunFolder, certificate: Certificate) -> tuple[tuple[Bar, ...], str]:
+    """What every run reserved of the owner's budget, if the ledger can be read from here."""
+    state = folder.read(STATE)
+    try:
+        with closing(Ledger.open(folder / str(state["ledger"]))) as ledger:
+            view = overview(ledger)
+    except (KeyError, LedgerError, OSError):
+        return (), ""
+    whole = view["epsilon"]
+    bars = tuple(
+        Bar(
+            shown(run["label"]),
+            min(1.0, run["epsilon"] / whole),
+            f"ε = {decimals(round_up(run['epsilon'], 3))}",
+            own=run["id"] == state.get("reservation"),
+        )
+        for run in view["reservations"]
+    )
+    left = Bar(
+        "left for one more release",
+        view["remaining_epsilon"] / whole,
+        f"ε ≤ {decimals(view['remaining_epsilon'])}",
+        own=False,
+    )
+    note = (
+        f"What was reserved of the owner's budget of {view['budget']}. The runs' ε do not simply "
+        f"add up: the ledger composes them by an {view['composition']}."
+    )
+    return (*bars, left), note
+
+
+def settings_of(folder: RunFolder) -> tuple[Fact, ...]:
+    """All of them, places by their last names alone: a page is there to be passed on."""
+    return tuple(_flat("", folder.read(CONFIG)["config"]))
+
+
+def _flat(name: str, value: Any) -> Iterator[Fact]:
+    if isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from _flat(f"{name}.{key}" if name else str(key), each)
+        return
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    if isinstance(value, str):
+        text = _last_name(text)
+    yield Fact(shown(name), shown(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"))
+
+
+def versions_of(folder: RunFolder) -> tuple[Fact, ...]:
+    """Of what made the run."""
+    return (Fact("run by", f"Privet {shown(folder.read(CONFIG)['privet_version'])}"),)
+
+
+def command_of(folder: RunFolder, **others: object) -> str:
+    """What someone types to do it again."""
+    asked = dict(folder.read(CONFIG)["asked"])
+    words = ["privet", folder.command, _place(asked.pop("data"))]
+    for name, value in (asked | others).items():
+        option = f"--{name.replace('_', '-')}"
+        if value is True:
+            words.append(option)
+        elif value is not False and value is not None:
+            told = _place(value) if name in _PLACES else _number(value)
+            words += [option, told]
+    return shlex.join([*words, "--out", shown(name_of(folder))])
+
+
+def name_of(folder: RunFolder) -> str:
+    """The last name of its path."""
+    return shown(folder.path.resolve().name)
+
+
+def source_of(folder: RunFolder) -> str:
+    """The data, by its last name."""
+    return _place(folder.read(CONFIG)["asked"]["data"])
+
+
+def _place(value: object) -> str:
+    return shown(_last_name(str(value)))
+
+
+def _last_name(text: str) -> str:
+    return Path(text).name if text.startswith(("/", "~")) else text
+
+
+def _number(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else shown(value)

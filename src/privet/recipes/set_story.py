@@ -1,0 +1,222 @@
+"""What a page tells of a run of `privet synthesize`."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from privet.data import ImageSet, load
+from privet.data.guard import shown
+from privet.recipes.model_story import class_bars, epsilon_figure, worst
+from privet.recipes.run_folder import CONFIG, EVALUATION, RESULT, SYNTHETIC, RunFolder
+from privet.recipes.run_story import (
+    command_of,
+    name_of,
+    privacy_of,
+    settings_of,
+    source_of,
+    versions_of,
+)
+from privet.report import Figure, Measure, Privacy, Samples, Story
+
+Found = Mapping[str, Any]
+_WIDEST = 672  # pixels of a strip
+_MOST_PIXELS = 3_000_000  # of all strips: a page stays below 5 MB
+_GAP = 1  # pixel between images
+_LARGEST_SIDE = 128
+_MOST_CLASSES = 100
+
+
+def set_story(folder: RunFolder) -> Story:
+    """From its folder alone."""
+    stored, result = folder.read(CONFIG), folder.read(RESULT)
+    evaluation = folder.read(EVALUATION) if folder.has(EVALUATION) else None
+    names = [shown(each) for each in stored["config"]["class_names"]]
+    privacy, images = privacy_of(folder), load(folder / SYNTHETIC)
+    classes = evaluation["cas_by_class"] if evaluation and evaluation["cas"] is not None else None
+    told = (privacy, len(images), names)
+    return Story(
+        name=name_of(folder),
+        title=_title(privacy),
+        lead=_lead(folder, result, images, names),
+        figures=tuple(_figures(evaluation, *told)),
+        privacy=privacy,
+        samples=tuple(_samples(images, names)),
+        classes=() if classes is None else class_bars(names, classes),
+        classes_note="" if evaluation is None else _learned(evaluation),
+        measures=() if evaluation is None else tuple(_measures(evaluation)),
+        hints=()
+        if evaluation
+        else ("How good the images are is not measured yet: 'privet evaluate' does.",),
+        settings=settings_of(folder),
+        versions=versions_of(folder),
+        command=command_of(folder, count=result["images"], png=result["png"]),
+    )
+
+
+def _title(privacy: Privacy) -> str:
+    if not privacy.private:
+        return "A synthetic data set, NOT private"
+    return "A private synthetic data set" if privacy.events else "A public synthetic data set"
+
+
+def _lead(folder: RunFolder, result: Found, images: ImageSet, names: list[str]) -> str:
+    height, width, channels = images.image_shape
+    kinds = f"{len(names)} classes" if names else "no labels"
+    return (
+        f"{len(images):,} images of {height}×{width} pixels and {channels} "
+        f"{'channel' if channels == 1 else 'channels'}, with {kinds}, made by "
+        f"{result['method']} from {source_of(folder)}. Anyone may use them for anything: what is "
+        "done with them costs no more privacy."
+    )
+
+
+def _figures(
+    evaluation: Found | None, privacy: Privacy, count: int, names: list[str]
+) -> Iterator[Figure]:
+    yield Figure(f"{count:,}", "synthetic images")
+    if evaluation and evaluation["cas"] is not None:
+        on = f"CNN taught by them, {evaluation['test_count']:,} test images"
+        yield Figure(f"{evaluation['cas']:.1%}", "test accuracy", on)
+        yield Figure(
+            f"{evaluation['cas_worst_class']:.1%}",
+            "worst class",
+            worst(names, evaluation["cas_by_class"]),
+        )
+    yield epsilon_figure(privacy)
+
+
+def _learned(evaluation: Found) -> str:
+    return (
+        f"Accuracy on {evaluation['test_count']:,} test images ({shown(evaluation['test'])}) of a "
+        f"CNN that learned from {evaluation['synthetic_count']:,} synthetic ones alone."
+    )
+
+
+def _measures(found: Found) -> Iterator[Measure]:
+    both = f"{found['images']:,} synthetic and {found['test_images']:,} test images"
+    seen = f"{both}, by {shown(found['extractor'])}"
+    if found["cas"] is not None:
+        yield Measure(
+            name="CAS",
+            value=f"{found['cas']:.1%}",
+            better="higher",
+            span="0 to 100%",
+            meaning="Classification accuracy score: what a CNN learns from synthetic images alone.",
+            on=_learned(found),
+        )
+    for name, key, percent, better, span, meaning in _KINDS:
+        value = found.get(key)
+        if value is not None:
+            text = f"{value:.1%}" if percent else f"{value:.4g}"
+            if key == "kid" and found.get("kid_std") is not None:
+                text += f" ± {found['kid_std']:.2g}"
+            yield Measure(name=name, value=text, better=better, span=span, meaning=meaning, on=seen)
+
+
+_KINDS = (
+    (
+        *("Fréchet distance", "frechet", False, "lower", "0 and more"),
+        "Between Gaussians of the features of both sets; FID if Inception looked.",
+    ),
+    (
+        *("KID", "kid", False, "lower", "around 0 and more"),
+        "A kernel distance between features; unlike FID it does not depend on the number of "
+        "images.",
+    ),
+    (
+        *("MMD²", "mmd", False, "lower", "around 0 and more"),
+        "The same with a Gaussian kernel of the median distance.",
+    ),
+    (
+        *("Inception score", "inception", False, "higher", "1 to the number of classes"),
+        "Whether single images are of one class and all together of many.",
+    ),
+    (
+        *("precision", "precision", True, "higher", "0 to 100%"),
+        "The share of synthetic images that lie among test images.",
+    ),
+    (
+        *("recall", "recall", True, "higher", "0 to 100%"),
+        "The share of test images that lie among synthetic ones.",
+    ),
+    (
+        *("density", "density", False, "higher", "0 and more; 1 for equal sets"),
+        "How many test images' neighbourhoods a synthetic image lies in, of what is expected.",
+    ),
+    (
+        *("coverage", "coverage", True, "higher", "0 to 100%"),
+        "The share of test images that have a synthetic neighbour.",
+    ),
+    (
+        *("memorisation", "memorisation", True, "near 50%", "0 to 100%"),
+        "The share that lies nearer to public images that the run saw than to test images.",
+    ),
+    (
+        *("copies", "copies", True, "lower", "0 to 100%"),
+        "The share that is three times nearer to a public image that the run saw than to any "
+        "other.",
+    ),
+)
+
+
+def _samples(images: ImageSet, names: list[str]) -> Iterator[Samples]:
+    """A strip for each class; of a set without labels there are some strips without names."""
+    height, width, channels = images.image_shape
+    shrink = max(1, -(-max(height, width) // _LARGEST_SIDE))
+    size = (max(1, width // shrink), max(1, height // shrink))
+    if not names:
+        rows = np.arange(len(images))
+        count = _per_strip(size, channels, 4)
+        for start in range(0, min(len(images), 4 * count), count):
+            yield _strip("", images, rows[start : start + count], len(images), size, count)
+        return
+    count = _per_strip(size, channels, min(len(names), _MOST_CLASSES))
+    assert images.labels is not None
+    for label, name in enumerate(names[:_MOST_CLASSES]):
+        rows = np.flatnonzero(images.labels == label)
+        yield _strip(name, images, rows[:count], len(rows), size, count)
+
+
+def _per_strip(size: tuple[int, int], channels: int, strips: int) -> int:
+    fit = _WIDEST // size[0]
+    return max(1, min(fit, _MOST_PIXELS // (strips * size[0] * size[1] * channels)))
+
+
+def _strip(
+    name: str,
+    images: ImageSet,
+    rows: NDArray[np.int64],
+    total: int,
+    size: tuple[int, int],
+    places: int,
+) -> Samples:
+    """Images from the left; strips are equally long, so that all images are equally large."""
+    if not len(rows):
+        return Samples(name=name, png=None, count=0, total=0)
+    step = size[0] + _GAP
+    tiles = [_tile(each, size) for each in np.asarray(images.images[rows])]
+    picture = Image.new(tiles[0].mode, (places * step - _GAP, size[1]), "white")
+    for place, tile in enumerate(tiles):
+        picture.paste(tile, (place * step, 0))
+    file = io.BytesIO()
+    picture.save(file, "PNG", optimize=True)
+    return Samples(
+        name=name,
+        png=file.getvalue(),
+        count=len(rows),
+        total=total,
+        width=picture.width,
+        height=picture.height,
+    )
+
+
+def _tile(pixels: NDArray[np.uint8], size: tuple[int, int]) -> Image.Image:
+    squeezed = pixels[..., 0] if pixels.shape[2] == 1 else pixels
+    tile = Image.fromarray(np.ascontiguousarray(squeezed))
+    return tile if tile.size == size else tile.resize(size, Image.Resampling.LANCZOS)

@@ -1,0 +1,91 @@
+"""From stories to HTML. Everything is inside the page: it needs no network and runs no script."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from functools import lru_cache
+from importlib.resources import files
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
+from markupsafe import Markup
+
+from privet import __version__
+from privet.report.charts import Curve, line_chart
+from privet.report.story import Fact, Story
+
+
+def page(story: Story) -> str:
+    """Of one run."""
+    return _template("page.html").render(story=story, version=__version__)
+
+
+def comparison(stories: Sequence[Story]) -> str:
+    """Of several runs beside each other."""
+    return _template("comparison.html").render(
+        stories=stories,
+        cautions=_cautions(stories),
+        columns=list(dict.fromkeys(each.name for story in stories for each in story.figures)),
+        curves=_together(stories),
+        version=__version__,
+    )
+
+
+def _cautions(stories: Sequence[Story]) -> list[str]:
+    """Why figures of these runs may not be compared."""
+    found = []
+    for name in ("δ", "relation", "unit of privacy"):
+        values = {_fact(each.privacy.facts, name) for each in stories} - {None}
+        if len(values) > 1:
+            found.append(f"The runs differ in their {name}: their ε do not mean the same.")
+    tests = {each.classes_note for each in stories} - {""}
+    if len(tests) > 1:
+        found.append("The runs were tested on different images, or by different classifiers.")
+    return found
+
+
+def _fact(facts: Sequence[Fact], name: str) -> str | None:
+    return next((each.value for each in facts if each.name == name), None)
+
+
+def _together(stories: Sequence[Story]) -> list[Curve]:
+    """Curves of one title in one chart, a line for each run."""
+    found: dict[str, Curve] = {}
+    for story in stories:
+        for curve in story.curves:
+            first = found.setdefault(curve.title, _without_lines(curve))
+            for line in curve.lines.values():
+                first.lines[story.name] = line
+    return list(found.values())
+
+
+def _without_lines(curve: Curve) -> Curve:
+    return Curve(
+        title=curve.title, across=curve.across, up=curve.up, lines={}, percent=curve.percent
+    )
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FunctionLoader(_source),
+        autoescape=True,  # class names and paths are whatever someone typed
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"chart": line_chart, "picture": _picture}
+    environment.globals["style"] = Markup(_source("style.css"))
+    return environment
+
+
+def _template(name: str) -> Template:
+    return _environment().get_template(name)
+
+
+def _source(name: str) -> str:
+    return (files("privet.report") / name).read_text(encoding="utf-8")
+
+
+def _picture(png: bytes) -> str:
+    return f"data:image/png;base64,{base64.b64encode(png).decode()}"

@@ -13,7 +13,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade --constraint constraints.txt pip
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt \
-		--build-constraint constraints.txt --editable ".[demo,datasets,diffusion,encoders,fid]" --group dev
+		--build-constraint constraints.txt --editable ".[demo,datasets,diffusion,encoders,fid,onnx]" --group dev
 	touch $(INSTALLED)
 
 demo: setup

@@ -78,6 +78,16 @@ def encoder(tmp_path_factory):
 
 
 @pytest.fixture
+def datasets(tmp_path, monkeypatch):
+    """The real package, with a cache of the test's own."""
+    package = pytest.importorskip(
+        "datasets", reason="needs the datasets package: pip install 'privet[datasets]'"
+    )
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    return package
+
+
+@pytest.fixture
 def killed_at(monkeypatch):
     """Die when a function of a module, or of a class, is called for the n-th time."""
 

@@ -2,10 +2,13 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
+
+import yaml
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,6 +29,9 @@ BESIDE = {"README.md", "certificate.json"}
 QUICK_SYNTHESIS = (
     f"synthesize digits --method {SYSTEMS['dp-merf']} --epsilon 2 --delta 1e-5 --count 60"
 )
+
+
+CODE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 class Killed(BaseException):
@@ -58,3 +64,17 @@ def killed_everywhere(words, folder):
     assert report["code"] == 0, result.stderr
     assert set(report["statuses"].values()) == {-signal.SIGKILL}, report
     return folder / "whole", folder / "killed"
+
+
+def card(folder):
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    _, matter, body = text.split("---\n", 2)
+    return yaml.safe_load(matter), body
+
+
+def run_snippets(body, **given):
+    """What a card says of loading, run as printed."""
+    found = dict(given)
+    for code in CODE.findall(body):
+        exec(compile(code, "README.md", "exec"), found)
+    return found

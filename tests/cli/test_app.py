@@ -11,13 +11,13 @@ from privet.errors import BudgetExceeded, ConfigError, DataError, LedgerError, P
 def test_help_lists_the_commands(privet):
     result = privet("--help")
     assert result.code == 0
-    for command in ("demo", "train", "evaluate", "account", "ledger", "data"):
+    for command in ("demo", "train", "evaluate", "export", "account", "ledger", "data"):
         assert f"\n  {command}" in result.out
 
 
 @pytest.mark.parametrize(
     "command",
-    ["account", "ledger", "ledger create", "data inspect", "demo", "train", "evaluate"],
+    ["account", "ledger", "ledger create", "data inspect", "demo", "train", "evaluate", "export"],
 )
 def test_every_command_explains_itself(privet, command):
     result = privet(f"{command} --help")

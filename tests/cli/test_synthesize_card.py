@@ -1,43 +1,16 @@
 """The card and the certificate that lie with a run's images."""
 
-import re
 import shutil
 
 import numpy as np
 import pytest
-import yaml
 
 from privet.data import load
 from privet.privacy.certificate import NOTHING_PRIVATE
 from privet.recipes import set_card, synthesis_images
-from tests.cli.runs import BESIDE, SYSTEMS, Killed, names, read
+from tests.cli.runs import BESIDE, SYSTEMS, Killed, card, names, read, run_snippets
 
-CODE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 ODD = ("a|b", "<b>x</b>", '"quoted": yes', "line\nbreak")
-
-
-@pytest.fixture
-def datasets(tmp_path, monkeypatch):
-    """The real package, with a cache of the test's own."""
-    package = pytest.importorskip(
-        "datasets", reason="needs the datasets package: pip install 'privet[datasets]'"
-    )
-    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", str(tmp_path / "cache"))
-    return package
-
-
-def card(folder):
-    text = (folder / "README.md").read_text(encoding="utf-8")
-    _, matter, body = text.split("---\n", 2)
-    return yaml.safe_load(matter), body
-
-
-def run_snippets(body, **given):
-    """What a card says of loading, run as printed."""
-    found = dict(given)
-    for code in CODE.findall(body):
-        exec(compile(code, "README.md", "exec"), found)
-    return found
 
 
 @pytest.fixture

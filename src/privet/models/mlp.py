@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 
 from torch import Tensor, nn
@@ -40,7 +41,7 @@ class MLP(nn.Module):
 
     def forward(self, examples: Tensor) -> Tensor:
         """Logits of examples (N, …)."""
-        given = examples[0].numel() if len(examples) else self.in_features
+        given = math.prod(examples.shape[1:])
         if given != self.in_features:
             raise ConfigError(
                 f"An example has {given} numbers; make the MLP with as many,"

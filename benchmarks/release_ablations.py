@@ -79,7 +79,7 @@ Set = tuple[NDArray[np.uint8], Labels]
 TITLES = {
     "002-3": "size of the synthetic set, SPS-G (002, Table 3)",
     "002-4": "what tells classes apart, and labels (002, Table 4)",
-    "002-5": "parts of SPS (002, Table 5); SAM in the place of GSAM",
+    "002-5": "parts of SPS (002, Table 5)",
     "002-6": "D_G = D_C, SPS+ (002, Table 6)",
     "002-7": "layers matched by class, SPS+ (002, Table 7)",
     "002-8": "pseudo-classes and stages (002, Table 8)",
@@ -267,7 +267,7 @@ def _parts() -> Iterator[Ablation]:
     yield row("SPS", SPS, SHORT)
     yield row("without class rescaling", replace(SPS, rescale=False), SHORT)
     yield row("without smooth activation", SPS, replace(SHORT, activation=nn.ReLU))
-    yield _of_system("002-5", "without SAM", SPS, SHORT)
+    yield _of_system("002-5", "without GSAM", SPS, SHORT)
 
 
 def _encoders() -> Iterator[Ablation]:

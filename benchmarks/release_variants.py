@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from privet.augment import CropFlip, to_float, to_pixels
+from privet.augment import to_float, to_pixels
 from privet.data import ImageSet
 from privet.keys import keyed
-from privet.learn.gradients import trainable
 from privet.models import ConvEncoder
-from privet.optim import cosine
-from privet.optim.directions import sam_direction
+from privet.optim import Sharpness
 from privet.recipes.choices import Situation, decided
 from privet.recipes.mean_embeddings import DpMepf, dp_mepf
 from privet.recipes.position_moments import sps_embedding
@@ -26,7 +26,7 @@ from privet.share import ClassifierTraining, train_classifier
 from privet.synthesis import GaussianMatching, Matching, optimised
 from release_making import Terms
 
-_RADIUS = 0.05
+_GSAM = Sharpness(kind="gsam", radius=0.05, alpha=0.04)
 
 
 def teacher_of(private: ImageSet, config: ClassifierTraining) -> nn.Sequential:
@@ -88,40 +88,8 @@ class _Taught:
 def train_sharpness_aware(
     network: nn.Module, images: Tensor, labels: Tensor, config: ClassifierTraining
 ) -> None:
-    """`train_classifier` with gradients at the worst weights near by (Foret et al., 2021)."""
-    generator = torch.Generator().manual_seed(config.seed)
-    view, weights = CropFlip(padding=config.shift, flip=config.flip), trainable(network)
-    adam = torch.optim.AdamW(weights.values(), weight_decay=config.weight_decay, fused=True)
-    total = config.epochs * max(1, len(images) // config.batch_size)
-    network.train()
-    for step in range(total):
-        rows = torch.randint(len(images), (config.batch_size,), generator=generator)
-        inputs = view(to_float(images[rows]), 1, generator)
-        inputs = inputs + config.pixel_noise * torch.randn(inputs.shape, generator=generator)
-        adam.param_groups[0]["lr"] = config.learning_rate * cosine(warm_up=0.3)(step, total)
-        _backward(network, inputs, labels[rows], config.label_smoothing)
-        away = sam_direction(weights, _gradients(weights), _RADIUS)
-        _move(weights, away, 1)
-        _backward(network, inputs, labels[rows], config.label_smoothing)
-        _move(weights, away, -1)
-        adam.step()
-    network.eval()
-
-
-def _backward(network: nn.Module, inputs: Tensor, labels: Tensor, smoothing: float) -> None:
-    network.zero_grad()
-    loss = F.cross_entropy(network(inputs), labels, label_smoothing=smoothing)
-    torch.autograd.backward(loss)
-
-
-def _gradients(weights: dict[str, nn.Parameter]) -> dict[str, Tensor]:
-    return {name: each.grad for name, each in weights.items() if each.grad is not None}
-
-
-def _move(weights: dict[str, nn.Parameter], by: dict[str, Tensor], sign: int) -> None:
-    with torch.no_grad():
-        for name, each in by.items():
-            weights[name].add_(each, alpha=sign)
+    """`train_classifier` with GSAM, as in 002, D.3, around AdamW."""
+    train_classifier(network, images, labels, replace(config, sharpness=_GSAM))
 
 
 def with_private_encoder(

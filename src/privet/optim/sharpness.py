@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -33,17 +33,28 @@ class Sharpness:
             but without climbing back what the loss itself fell.
         radius: ρ; paper 000 warms up with 0.1.
         alpha: of GSAM: how much of the loss's own gradient, across the other, is taken away.
+        least_radius: ρ when the learning rate is 0, from where it rises with it; none keeps ρ.
     """
 
     kind: Literal["sam", "asam", "gsam"] = "sam"
     radius: float = 0.1
     alpha: float = 0.4
+    least_radius: float | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in ("sam", "asam", "gsam"):
             raise ConfigError(f"sharpness is {self.kind!r}; give 'sam', 'asam' or 'gsam'.")
         if not 0 <= self.radius < math.inf or not 0 <= self.alpha < math.inf:
             raise ConfigError("radius and alpha of sharpness must be 0 or more.")
+        if self.least_radius is not None and not 0 <= self.least_radius <= self.radius:
+            raise ConfigError("least_radius of sharpness must lie between 0 and radius.")
+
+    def at(self, share: float) -> Sharpness:
+        """When the learning rate is at a share of its highest (GSAM, section 4.1)."""
+        if self.least_radius is None:
+            return self
+        radius = self.least_radius + share * (self.radius - self.least_radius)
+        return replace(self, radius=radius, least_radius=None)
 
     def gradient(
         self, model: nn.Module, here: Mapping[str, Tensor], again: Gradient

@@ -10,12 +10,7 @@ from privet.recipes.synthesis_images import Wanted
 
 
 def finished_set_config(folder: RunFolder) -> SynthesisConfig | PublicConfig:
-    """Its configuration; refused unless it is done."""
-    if not folder.holds_run:
-        raise ConfigError(
-            f"{folder} holds no run of 'privet train' or 'privet synthesize': give the folder of "
-            "one."
-        )
+    """The configuration of the run that a folder holds; refused unless it is done."""
     stored = folder.read(CONFIG)
     if not Wanted(count=stored["count"], png=stored["png"]).made(folder):
         raise ConfigError(f"The run in {folder} is not done: go on with {folder.command_to_resume}")

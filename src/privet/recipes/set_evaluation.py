@@ -21,17 +21,17 @@ from privet.data.contact_sheet import draw_contact_sheet
 from privet.data.guard import shown
 from privet.errors import ConfigError, DataError
 from privet.public import PublicRows
+from privet.recipes.finished_set import finished_set_config
 from privet.recipes.presets import named
 from privet.recipes.public_diffusion import Progress
-from privet.recipes.public_synthesis import PublicConfig, is_public
+from privet.recipes.public_synthesis import PublicConfig
 from privet.recipes.releases import OnStep
-from privet.recipes.run_folder import CONFIG, MEMORISATION, RESULT, SYNTHETIC, RunFolder
+from privet.recipes.run_folder import MEMORISATION, RESULT, SYNTHETIC, RunFolder
 from privet.recipes.set_extractors import EXTRACTORS, Eye, Look
 from privet.recipes.set_quality import MOST, Closest, Extractor, SetQuality, set_quality
 from privet.recipes.sets import DataChoice, Sets, part_of, read_sets, refuse_private
 from privet.recipes.stored_evaluation import Kind, store
-from privet.recipes.synthesis_config import SynthesisAsked, SynthesisConfig
-from privet.recipes.synthesis_images import Wanted
+from privet.recipes.synthesis_config import SynthesisConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +163,7 @@ def _evaluated(
     note: Callable[[str], object],
     progress: Progress | None,
 ) -> SetEvaluation:
-    config = _finished(folder)
+    config = finished_set_config(folder)
     synthetic = _beside(folder, replace(config.data, public=None, test=None)).private
     real, where = _test_images(folder, config, test, note)
     made, seen = PublicRows.from_images(synthetic), _seen(folder, config, note)
@@ -230,14 +230,6 @@ def _require_run(folder: RunFolder) -> None:
             f"{folder} holds no run of 'privet train' or 'privet synthesize': give the folder of "
             "one."
         )
-
-
-def _finished(folder: RunFolder) -> SynthesisConfig | PublicConfig:
-    stored = folder.read(CONFIG)
-    if not Wanted(count=stored["count"], png=stored["png"]).made(folder):
-        raise ConfigError(f"The run in {folder} is not done: go on with {folder.command_to_resume}")
-    public = is_public(SynthesisAsked(), folder.path, resume=True)
-    return (PublicConfig if public else SynthesisConfig).from_json(stored["config"])
 
 
 def _test_images(

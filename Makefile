@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: setup demo test lint format bench clean
+.PHONY: setup browser demo test lint format bench clean
 
 setup: $(INSTALLED)
 
@@ -15,6 +15,10 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt \
 		--build-constraint constraints.txt --editable ".[demo,datasets,diffusion,encoders,fid,onnx]" --group dev
 	touch $(INSTALLED)
+
+# For the tests that look at pages; without it they are skipped.
+browser:
+	command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq chromium; }
 
 demo: setup
 	$(BIN)/privet demo --out privet-demo --force

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from privet import __version__
-from privet.cli import account, data, demo, evaluate, export, ledger, synthesize, train
+from privet.cli import account, data, demo, evaluate, export, ledger, report, synthesize, train
 from privet.cli.panels import PanelCommand
 
 app = typer.Typer(
@@ -20,6 +20,7 @@ app.command("demo")(demo.demo)
 app.command("train", cls=PanelCommand)(train.train)
 app.command("synthesize", cls=PanelCommand)(synthesize.synthesize)
 app.command("evaluate")(evaluate.evaluate)
+app.command("report")(report.report)
 app.command("export")(export.export)
 app.command("account")(account.account)
 app.add_typer(ledger.app, name="ledger")

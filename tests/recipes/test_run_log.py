@@ -8,6 +8,7 @@ from privet.recipes import run_log
 from privet.recipes.run import Session, train
 from privet.recipes.run_config import Asked
 from privet.recipes.run_folder import RunFolder
+from privet.recipes.run_metrics import Metrics
 
 
 class Silent:
@@ -68,6 +69,6 @@ def test_costs_are_upper_bounds():
 def test_lost_lines_are_forgotten(tmp_path):
     folder = RunFolder(tmp_path)
     (tmp_path / "metrics.jsonl").write_text('{"step": 1}\n{"step": 2}\n{"step": 3}\n{"st')
-    run_log.forget_lines_after(folder, 2)
+    Metrics(folder).keep(lambda line: line["step"] <= 2)
     kept = (tmp_path / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in kept] == [{"step": 1}, {"step": 2}]

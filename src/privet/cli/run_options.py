@@ -55,4 +55,13 @@ Resume = Annotated[
     bool, option(RUN, "Go on with the run in DIR; no other option is needed.", None, "--resume")
 ]
 Force = Annotated[bool, option(RUN, "Replace an earlier run in DIR.", None, "--force")]
+TensorBoard = Annotated[
+    bool,
+    option(
+        RUN,
+        "Write events for TensorBoard, DIR/tensorboard, of all that metrics.jsonl holds.",
+        None,
+        "--tensorboard",
+    ),
+]
 AsJson = Annotated[bool, option(RUN, "Print one JSON object on stdout.", None, "--json")]

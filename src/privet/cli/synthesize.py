@@ -28,6 +28,7 @@ from privet.cli.run_options import (
     Relation,
     Resize,
     Resume,
+    TensorBoard,
     Text,
     Whole,
     option,
@@ -138,6 +139,7 @@ def synthesize(
         bool,
         option(RUN, "Write DIR/png too: PNG files, a folder for each class.", None, "--png"),
     ] = False,
+    tensorboard: TensorBoard = False,
     json: AsJson = False,
 ) -> None:
     """Make a private synthetic data set and certify it.
@@ -159,7 +161,14 @@ def synthesize(
             return
         if out is None:
             raise ConfigError("Give --out: the folder where the run goes.")
-        session = Session(out=out, resume=resume, force=force, noise_seed=noise_seed, device=device)
+        session = Session(
+            out=out,
+            resume=resume,
+            force=force,
+            noise_seed=noise_seed,
+            device=device,
+            tensorboard=tensorboard,
+        )
         start = synthesize_public if public_only else run
         result = start(asked, session, watch, count=count, png=png)
     _show(result, json)

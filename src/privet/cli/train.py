@@ -28,6 +28,7 @@ from privet.cli.run_options import (
     Relation,
     Resize,
     Resume,
+    TensorBoard,
     Text,
     Whole,
     option,
@@ -217,6 +218,7 @@ def train(
     force: Force = False,
     seed: Annotated[Whole, option(RUN, "Of everything public; 0 by default.", "N")] = None,
     device: Annotated[str, option(RUN, "Where the model lies: cpu, cuda, ….", "NAME")] = "cpu",
+    tensorboard: TensorBoard = False,
     json: AsJson = False,
 ) -> None:
     """Train a private classifier and certify it.
@@ -236,7 +238,14 @@ def train(
             return
         if out is None:
             raise ConfigError("Give --out: the folder where the run goes.")
-        session = Session(out=out, resume=resume, force=force, noise_seed=noise_seed, device=device)
+        session = Session(
+            out=out,
+            resume=resume,
+            force=force,
+            noise_seed=noise_seed,
+            device=device,
+            tensorboard=tensorboard,
+        )
         result = run(asked, session, watch)
     _show_result(result, json)
 

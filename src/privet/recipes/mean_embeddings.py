@@ -36,6 +36,7 @@ from privet.recipes.releases import (
     public_encoders,
     released,
     require_labels,
+    told,
 )
 from privet.recipes.turns import even, in_turn
 from privet.release import (
@@ -299,11 +300,12 @@ class _Run:
         matching = MeanMatching(embedding, moments, totals / totals.sum(), s.average_rate)
         every = 0 if not isinstance(s, DpMepf) else math.ceil(training.iterations / s.checks)
 
-        def tell(step: int, _: float) -> None:
+        passed = told(self.on_step, training.iterations)
+
+        def tell(step: int, loss: float) -> None:
             if stop is not None and (step % every == 0 or step == training.iterations):
                 stop.look(self.generator, s.latent, self.num_classes)
-            if self.on_step is not None:
-                self.on_step(step, training.iterations)
+            passed(step, loss)
 
         train_generator(
             self.generator,

@@ -32,9 +32,11 @@ from privet.recipes.run_folder import (
     SYNTHETIC,
     RunFolder,
 )
+from privet.recipes.run_metrics import Metrics, begin_events, check_events
 from privet.recipes.run_stage import usable_device
 from privet.recipes.sets import DataChoice, Sets, read_sets
 from privet.recipes.synthesis_config import SynthesisAsked
+from privet.recipes.synthesis_curves import Recorded
 from privet.recipes.synthesis_images import Wanted, check_space, write_images
 from privet.recipes.synthesis_stage import Audience
 
@@ -204,6 +206,7 @@ def synthesize_public(
         raise ConfigError("A method of public images adds no noise: leave out --noise-seed.")
     device = usable_device(session.device)
     folder = RunFolder(session.out, "synthesize")
+    check_events(folder, asked=session.tensorboard, resume=session.resume)
     begun = session.resume
     try:
         if session.resume:
@@ -222,7 +225,10 @@ def synthesize_public(
         with folder.claimed():
             if session.resume:
                 require_same(PublicConfig.from_json(stored["config"]), config)
+                if session.tensorboard:
+                    begin_events(folder)
                 if wanted.made(folder):
+                    Metrics(folder).show_samples(wanted.count)
                     listener.note("The run is done already.")
                     return PublicResult(folder=folder.path, summary=folder.read(RESULT))
             else:
@@ -232,6 +238,8 @@ def synthesize_public(
                     listener.note(f"The earlier run's ledger is kept as {kept}.")
             check_space(folder, config, wanted)
             _write_config(folder, asked, config, wanted)
+            if session.tensorboard and not session.resume:
+                begin_events(folder)
             begun = True
             return _run(config, sets, folder, listener, wanted, device)
     except KeyboardInterrupt:
@@ -287,9 +295,11 @@ def _run(
     for sentence in sets.notes:
         listener.note(sentence)
     listener.note("DATA are taken as public: what is made of them may repeat them.")
-    drawn = _drawn(config, sets, folder, listener, device)
+    metrics = Metrics(folder)
+    drawn = _drawn(config, sets, folder, Recorded(listener, metrics), device)
     folder.write(CERTIFICATE, nothing_private())
     write_images(drawn, config, folder, listener, wanted)
+    metrics.show_samples(wanted.count)
     summary = {
         "schema": "privet.result/1",
         "method": config.method,

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -42,6 +42,14 @@ OnStep = Callable[[int, int], None]
 """Told how many steps of how many are done."""
 EventsFor = Callable[[Budget, Relation], tuple[Event, ...]]
 """What a budget pays for before releases."""
+
+
+@runtime_checkable
+class HearsLosses(Protocol):
+    """An `OnStep` that wants to know losses too, which are free: of what left the hedge."""
+
+    def loss(self, step: int, total: int, value: float) -> None:
+        """Of a step of so many."""
 
 
 class Memory(Protocol):
@@ -319,11 +327,13 @@ def soft_labels(judge: MomentDiscriminant) -> Soft:
 
 
 def told(on_step: OnStep | None, total: int) -> Callable[[int, float], None]:
-    """What a synthesis tells of its steps and losses, without the losses."""
+    """What a synthesis tells of its steps, and of losses to those who want to hear of them."""
 
-    def tell(step: int, _: float) -> None:
+    def tell(step: int, loss: float) -> None:
         if on_step is not None:
             on_step(step, total)
+        if isinstance(on_step, HearsLosses):
+            on_step.loss(step, total, loss)
 
     return tell
 

@@ -33,7 +33,8 @@ from privet.recipes.run_folder import (
     RunFolder,
 )
 from privet.recipes.run_ledger import find_or_reserve, open_ledger
-from privet.recipes.run_log import Costs, Listener, Recorder, forget_lines_after, stoppable
+from privet.recipes.run_log import Costs, Listener, Recorder, stoppable
+from privet.recipes.run_metrics import Metrics, begin_events, check_events
 from privet.recipes.run_result import RunResult, finished, write_results
 from privet.recipes.run_stage import Stage, staged
 from privet.recipes.run_state import RunState
@@ -49,6 +50,7 @@ class Session:
         force: replace an earlier run.
         noise_seed: for tests; the run is certified as not private.
         device: where the network lies.
+        tensorboard: write events beside metrics; a run that did before goes on to.
     """
 
     out: Path
@@ -56,6 +58,7 @@ class Session:
     force: bool = False
     noise_seed: int | None = None
     device: str = "cpu"
+    tensorboard: bool = False
 
 
 def train(asked: Asked, session: Session, listener: Listener) -> RunResult:
@@ -65,6 +68,7 @@ def train(asked: Asked, session: Session, listener: Listener) -> RunResult:
         Stopped: on Ctrl-C, when what was done is saved.
     """
     folder = RunFolder(session.out)
+    check_events(folder, asked=session.tensorboard, resume=session.resume)
     try:
         if session.resume:
             return _resume(asked, session, folder, listener)
@@ -92,6 +96,8 @@ def _begin(asked: Asked, session: Session, folder: RunFolder, listener: Listener
                 "spent."
             )
         _write_config(folder, stage, engine)
+        if session.tensorboard:
+            begin_events(folder)
         state = _new_state(stage, mechanism, public_only, folder)
         return _run(stage, engine, state, folder, listener)
 
@@ -106,6 +112,8 @@ def _resume(asked: Asked, session: Session, folder: RunFolder, listener: Listene
             asked.over(stored["asked"]), noise_seed=session.noise_seed, device=session.device
         )
         require_same(config, stage.config)
+        if session.tensorboard:
+            begin_events(folder)
         if folder.has(RESULT):
             listener.note("The run is done already.")
             return finished(folder)
@@ -201,10 +209,11 @@ def _trained(
         engine=engine,
         progress=_progress(stage, folder),
     )
-    recorder = _recorder(hedge, stage, start, folder, listener)
+    metrics = Metrics(folder)
+    metrics.keep(lambda line: line["step"] <= start.progress.step)
+    recorder = _recorder(hedge, stage, start, metrics, folder, listener)
     if not folder.has(CHECKPOINT):
         recorder.save()
-    forget_lines_after(folder, start.progress.step)
     look = Diagnostics(hedge, stage, start, folder)
     with stoppable(recorder):
         trained = fly(
@@ -224,7 +233,12 @@ def _trained(
 
 
 def _recorder(
-    hedge: Hedge, stage: Stage, start: Launch, folder: RunFolder, listener: Listener
+    hedge: Hedge,
+    stage: Stage,
+    start: Launch,
+    metrics: Metrics,
+    folder: RunFolder,
+    listener: Listener,
 ) -> Recorder:
     config, reservation = stage.config, hedge.reservation
 
@@ -235,6 +249,7 @@ def _recorder(
 
     return Recorder(
         folder=folder,
+        metrics=metrics,
         course=config.training.course,
         sampling_rate=config.training.sampling_rate,
         expected_rows=start.divisor * config.training.method.views.num_views,

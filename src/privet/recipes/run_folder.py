@@ -19,6 +19,7 @@ from privet.data.disk import sync_folder, writing
 from privet.data.guard import shown
 from privet.data.png_folders import remove_png_folders
 from privet.errors import ConfigError, DataError
+from privet.recipes.event_file import PATTERN
 
 CONFIG = "config.json"
 STATE = "run.json"
@@ -36,6 +37,7 @@ SAMPLES = "samples.png"
 MEMORISATION = "memorisation.png"
 EVALUATION = "evaluation.json"
 STEPS = "steps"
+TENSORBOARD = "tensorboard"
 RELEASES = "releases"
 SYNTHETIC = "synthetic"
 PNG = "png"
@@ -136,7 +138,7 @@ class RunFolder:
 
         What an earlier run spent on the same data does not become unspent.
         """
-        for name in (*_FILES, *_WITH_IMAGES, *self._steps(), *self._shards()):
+        for name in (*_FILES, *_WITH_IMAGES, *self._steps(), *self._shards(), *self._events()):
             (self.path / name).unlink(missing_ok=True)
             (self.path / (name + _PART)).unlink(missing_ok=True)
         remove_png_folders(self.path / PNG)
@@ -158,6 +160,9 @@ class RunFolder:
 
     def _shards(self) -> list[str]:
         return self._listed(SYNTHETIC, "part-*.parquet")
+
+    def _events(self) -> list[str]:
+        return self._listed(TENSORBOARD, PATTERN)
 
     def _listed(self, folder: str, pattern: str) -> list[str]:
         return [str(each.relative_to(self.path)) for each in (self.path / folder).glob(pattern)]

@@ -5,7 +5,6 @@ Nothing here shows a drawn batch: numbers of rows are expected ones, and times a
 
 from __future__ import annotations
 
-import json
 import signal
 import threading
 import time
@@ -20,7 +19,8 @@ from privet.learn import Course, Progress
 from privet.learn import checkpoint as checkpoints
 from privet.privacy import PLD, Plan, Relation
 from privet.privacy.budget import round_up
-from privet.recipes.run_folder import CHECKPOINT, METRICS, RunFolder
+from privet.recipes.run_folder import CHECKPOINT, RunFolder
+from privet.recipes.run_metrics import Metrics
 
 SECONDS_BETWEEN_CHECKPOINTS = 1.0
 _SHARE_FOR_CHECKPOINTS = 0.1  # of the time: rings of large models take long to write
@@ -90,6 +90,7 @@ class Recorder:
 
     Args:
         folder: where it writes.
+        metrics: of the run.
         course: of the run.
         sampling_rate: of the run.
         expected_rows: in a step, views counted.
@@ -101,6 +102,7 @@ class Recorder:
     """
 
     folder: RunFolder
+    metrics: Metrics
     course: Course
     sampling_rate: float
     expected_rows: float
@@ -169,23 +171,7 @@ class Recorder:
         }
         if self._due(_MOST_MEASUREMENTS) and (share := self.measure(self.progress)) is not None:
             line["test_accuracy"] = share
-        with (self.folder / METRICS).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
-
-
-def forget_lines_after(folder: RunFolder, step: int) -> None:
-    """Drop metrics of steps that were lost, and a line that was not written to its end."""
-    if not folder.has(METRICS):
-        return
-    kept = []
-    for line in (folder / METRICS).read_text(encoding="utf-8").splitlines():
-        try:
-            if json.loads(line)["step"] <= step:
-                kept.append(line)
-        except (ValueError, KeyError, TypeError):
-            continue
-    text = "".join(f"{line}\n" for line in kept)
-    folder.write_with(METRICS, lambda path: path.write_text(text, encoding="utf-8"))
+        self.metrics.write(line)
 
 
 @contextmanager

@@ -37,8 +37,10 @@ from privet.recipes.run_folder import (
     RunFolder,
 )
 from privet.recipes.run_ledger import find_or_reserve, open_ledger
+from privet.recipes.run_metrics import Metrics, begin_events, check_events
 from privet.recipes.run_stage import usable_device
 from privet.recipes.synthesis_config import SynthesisAsked, SynthesisConfig
+from privet.recipes.synthesis_curves import Recorded
 from privet.recipes.synthesis_images import Wanted, check_space, write_images
 from privet.recipes.synthesis_methods import Prepared, run, stages_of
 from privet.recipes.synthesis_quote import predicted, warnings
@@ -88,6 +90,7 @@ def synthesize(
         )
     _ = usable_device(session.device)
     folder = RunFolder(session.out, "synthesize")
+    check_events(folder, asked=session.tensorboard, resume=session.resume)
     try:
         if session.resume:
             return _resume(asked, session, folder, listener, count, png)
@@ -120,6 +123,8 @@ def _begin(
             "config": stage.config.to_json(),
         }
         folder.write(CONFIG, {**body, **asdict(wanted)})
+        if session.tensorboard:
+            begin_events(folder)
         state = _State(
             label=f"synthesize {folder.path.resolve().name} {uuid.uuid4().hex[:8]}",
             ledger=stage.config.ledger or LEDGER,
@@ -151,7 +156,10 @@ def _resume(
         )
         require_same(SynthesisConfig.from_json(stored["config"]), stage.config)
         state = _State(**folder.read(STATE))
+        if session.tensorboard:
+            begin_events(folder)
         if wanted.made(folder):
+            Metrics(folder).show_samples(wanted.count)
             listener.note("The run is done already.")
             return finished(folder, state.ledger)
         check_space(folder, stage.config, wanted, stages_of(stage.config.system))
@@ -172,7 +180,8 @@ def _run(
         listener.note(sentence)
     if session.noise_seed is not None:
         listener.note("The noise is seeded, so this run is NOT private.")
-    memory = FolderMemory(folder, stage.config.image_shape)
+    memory, metrics = FolderMemory(folder, stage.config.image_shape), Metrics(folder)
+    listener = Recorded(listener, metrics)
     try:
         device = usable_device(session.device)
         encoders = CachedEncoders(memory, cache_folder(), listener.note)
@@ -194,6 +203,7 @@ def _run(
             if reservation.record.state is not State.CLOSED:
                 reservation.close()
             write_images(synthetic, stage.config, folder, listener, wanted)
+            metrics.show_samples(wanted.count)
             folder.write(RESULT, _summary(stage, certificate, wanted))
         return finished(folder, state.ledger)
     except KeyboardInterrupt:

@@ -10,9 +10,9 @@ from PIL import Image
 
 from privet.data import ImageSet, load
 from privet.privacy.certificate import NOTHING_PRIVATE
-from privet.recipes import set_quality
 from privet.recipes.run_folder import RunFolder
 from privet.recipes.set_evaluation import evaluate_set
+from privet.share import panel
 from tests.cli.runs import SYSTEMS, names, read
 
 EDM = "--method edm:iterations=2,batch_size=8,widths=8-8,steps=2,at_once=20 --count 30"
@@ -21,7 +21,7 @@ RELEASE = f"--method {SYSTEMS['dp-merf']} --epsilon 2 --delta 1e-5 --count 60"
 
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch, one_thread):
-    monkeypatch.setattr(set_quality, "_LEAST_STEPS", 2)
+    monkeypatch.setattr(panel, "_LEAST_STEPS", 2)
 
 
 @pytest.fixture

@@ -5,11 +5,12 @@ import torch
 
 from privet.errors import ConfigError, DataError
 from privet.public import PublicRows
-from privet.recipes import set_quality as module
 from privet.recipes.set_evaluation import _watched
 from privet.recipes.set_extractors import EXTRACTORS
-from privet.recipes.set_quality import enough_training, set_quality
+from privet.recipes.set_quality import set_quality
 from privet.share import ClassifierTraining
+from privet.share import panel as module
+from privet.share.panel import enough_training
 from tests.public.digits import digits
 
 QUICK = ClassifierTraining(epochs=1)
@@ -108,7 +109,7 @@ def test_copies_are_found_and_shown_beside_what_they_repeat():
 
 
 def test_a_few_images_stand_for_all_classes(monkeypatch):
-    monkeypatch.setattr(module, "MOST", 200)
+    monkeypatch.setattr("privet.recipes.set_quality.MOST", 200)
     rows, test = some(0, 1200), some(1200, 1797)
     ordered = rows.select(rows.targets.argsort())
     assert (

@@ -13,7 +13,8 @@ from privet.models import efficientnet_lite
 from privet.models.inception import Inception
 from privet.public import PublicRows
 from privet.recipes.releases import OnStep
-from privet.recipes.set_quality import Extractor, classifier, enough_training
+from privet.recipes.set_quality import Extractor, classifier
+from privet.share.panel import enough_training
 
 _IMAGE_SIZE = 112
 

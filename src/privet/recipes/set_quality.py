@@ -9,7 +9,6 @@ References:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -33,17 +32,16 @@ from privet.measure import (
     precision_and_recall,
     predictions,
 )
-from privet.models import ConvEncoder
 from privet.public import PublicRows
 from privet.recipes.releases import OnStep
-from privet.share import ClassifierTraining, train_classifier
+from privet.share import ClassifierTraining
+from privet.share.panel import NETWORKS, Lesson, trained
 
 Extractor = Callable[[Tensor], Tensor]
 """From images (N, C, H, W) in [-1, 1] to features (N, D)."""
 
 LEAST, MOST = 6, 5000  # images of each set: they need neighbours, and are compared in pairs
 _BATCH = 100
-_LEAST_STEPS = 200  # of a classifier's training, however few images there are
 _COPY = 1 / 3
 _CLOSEST, _NEIGHBOURS = 8, 5
 
@@ -209,21 +207,10 @@ def classifier(
     on_step: OnStep | None = None,
 ) -> nn.Sequential:
     """A small CNN that learned from these images alone: its body, then its head."""
-    training = training or enough_training(len(rows))
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(training.seed)
-        body = ConvEncoder(rows.inputs.shape[3])
-        network = nn.Sequential(body, nn.Linear(body.num_features, num_classes))
-    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    train_classifier(network, rows.inputs, rows.targets, training, on_step)
-    return network.requires_grad_(False)
-
-
-def enough_training(images: int) -> ClassifierTraining:
-    """As usual, for longer where images are few."""
-    usual = ClassifierTraining()
-    steps = max(1, images // usual.batch_size)  # of an epoch
-    return replace(usual, epochs=max(usual.epochs, math.ceil(_LEAST_STEPS / steps)))
+    lesson = Lesson(rows.inputs, rows.targets, num_classes)
+    network = trained(NETWORKS["cnn"], lesson, training, on_step=on_step)
+    assert isinstance(network, nn.Sequential)
+    return network
 
 
 def features(extractor: Extractor, images: Tensor) -> Tensor:

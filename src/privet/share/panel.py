@@ -114,19 +114,30 @@ def taught_network(
     on_step: OnStep | None = None,
 ) -> Judge:
     """A network of one's own, or a pretrained one that is fine-tuned."""
-    training = training or enough_training(len(lesson.images))
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(training.seed)
-        model = network(lesson.shape, lesson.num_classes)
-    model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    train_classifier(model, lesson.images, lesson.labels, training, on_step)
-    model.requires_grad_(False)
+    model = trained(network, lesson, training, on_step=on_step)
 
     def judge(images: Tensor) -> Tensor:
         batches = torch.split(images, _BATCH)
         return torch.cat([model(to_float(batch)).softmax(1) for batch in batches])
 
     return judge
+
+
+def trained(
+    network: Network,
+    lesson: Lesson,
+    training: ClassifierTraining | None = None,
+    *,
+    on_step: OnStep | None = None,
+) -> nn.Module:
+    """The network itself, in eval mode, after its lesson."""
+    training = training or enough_training(len(lesson.images))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(training.seed)
+        model = network(lesson.shape, lesson.num_classes)
+    model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    train_classifier(model, lesson.images, lesson.labels, training, on_step)
+    return model.requires_grad_(False)
 
 
 def ensemble(

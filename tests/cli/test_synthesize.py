@@ -35,7 +35,7 @@ def test_a_run_and_everything_it_leaves(synthesize, tmp_path):
     out = tmp_path / "run"
     assert names(out) == {
         *("config.json", "run.json", "certificate.json", "result.json", "ledger.db"),
-        *("samples.png", "steps", "releases", "synthetic"),
+        *("metrics.jsonl", "samples.png", "steps", "releases", "synthetic"),
     }
     steps = {"encoder.safetensors", "components.safetensors", "generator.safetensors"}
     assert names(out / "steps") == steps

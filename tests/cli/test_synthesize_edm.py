@@ -36,7 +36,7 @@ def test_a_run_and_everything_it_leaves(edm, tmp_path):
     done = edm("--json --png")
     assert done.code == 0, done.err
     out = tmp_path / "run"
-    files = {"config.json", "certificate.json", "result.json", "samples.png"}
+    files = {"config.json", "certificate.json", "metrics.jsonl", "result.json", "samples.png"}
     assert names(out) == {*files, "steps", "synthetic", "png"}
     found = json.loads(done.out)
     assert (found["images"], found["guarantee"]) == (30, NOTHING_PRIVATE)

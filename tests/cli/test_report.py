@@ -4,9 +4,12 @@ import re
 import numpy as np
 import pytest
 
+import privet as library
 from privet.cli.app import app
 from privet.data.shards import write_shard
-from tests.cli.runs import read
+from privet.errors import PrivetError
+from privet.privacy.certificate import nothing_private
+from tests.cli.runs import names, read
 
 
 @pytest.fixture
@@ -104,27 +107,93 @@ def edited(path, **changes):
     path.write_text(json.dumps(read(path) | changes))
 
 
-def test_a_certificate_that_was_edited_is_not_believed(privet, trained):
-    edited(trained / "certificate.json", epsilon=0.5)
+def asking(kind, folder, out):
+    """Everything that tells what a run cost."""
+    form = "safetensors" if kind == "model" else "npz"
+    return (
+        f"report {folder}",
+        f"evaluate {folder}",
+        f"export {folder} --to {form} --out {out / 'exported.npz'}",
+    )
+
+
+@pytest.fixture(params=["model", "set"])
+def run(request):
+    kind = request.param
+    return kind, request.getfixturevalue("trained" if kind == "model" else "made")
+
+
+def refused_everywhere(privet, run, tmp_path, code, part):
+    kind, folder = run
+    before = names(folder)
+    for words in asking(kind, folder, tmp_path):
+        refused = privet(words)
+        assert (refused.code, refused.out, part in refused.err) == (code, "", True), refused
+        assert refused.err.count("\n") == 1
+    assert names(folder) == before
+    assert not list(tmp_path.glob("exported*"))
+    with pytest.raises(PrivetError, match=re.escape(part)):
+        library.load(folder)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 50.0, None])
+def test_a_certificate_that_was_edited_is_not_believed(privet, run, tmp_path, epsilon):
+    edited(run[1] / "certificate.json", epsilon=epsilon)
+    said = "inf" if epsilon is None else f"{epsilon:g}"
+    part = f"promises ε = {said}, but its events cost ε = 2: it was edited"
+    refused_everywhere(privet, run, tmp_path, 3, part)
+
+
+def test_an_accountant_that_nobody_knows(privet, run, tmp_path):
+    edited(run[1] / "certificate.json", accountant="mine")
+    refused_everywhere(privet, run, tmp_path, 3, "names the accountant 'mine'")
+
+
+def test_private_rows_are_not_talked_away(privet, run, tmp_path):
+    (run[1] / "certificate.json").write_text(json.dumps(nothing_private()))
+    refused_everywhere(privet, run, tmp_path, 3, "says that no private row was touched, but")
+
+
+@pytest.mark.parametrize(("content", "code"), [("[1]", 3), ("{}", 3), ('{"sch', 4), ("\xff", 4)])
+def test_a_damaged_certificate(privet, run, tmp_path, content, code):
+    (run[1] / "certificate.json").write_text(content, encoding="latin-1")
+    refused_everywhere(privet, run, tmp_path, code, "ertificate")
+
+
+def test_a_lost_certificate(privet, run, tmp_path):
+    (run[1] / "certificate.json").unlink()
+    refused_everywhere(privet, run, tmp_path, 4, "certificate.json is missing")
+
+
+def test_words_of_a_certificate_that_were_edited_go_nowhere(privet, made, tmp_path):
+    edited(made / "certificate.json", statement="nothing to see here")
+    assert privet(f"export {made} --to parquet --out {tmp_path / 'shared'}").code == 0
+    assert "Whatever anyone learns" in read(tmp_path / "shared" / "certificate.json")["statement"]
+
+
+def test_a_run_of_another_version(privet, run, tmp_path):
+    schema = read(run[1] / "config.json")["schema"].replace("/1", "/9")
+    edited(run[1] / "config.json", schema=schema)
+    part = f"the layout '{schema}', which this Privet does not know"
+    refused_everywhere(privet, run, tmp_path, 4, part)
+    command = schema.removeprefix("privet.").removesuffix("/9")
+    refused = privet(f"{command} --out {run[1]} --resume")
+    assert (refused.code, part in refused.err) == (4, True)
+
+
+def test_files_that_do_not_fit_together(privet, trained):
+    (trained / "result.json").write_text("{}")
     refused = privet(f"report {trained}")
-    assert refused.code == 3
-    assert "promises ε = 0.5, but its events cost ε = 2" in refused.err
+    assert (refused.code, "do not fit together (KeyError('" in refused.err) == (4, True)
     assert not (trained / "report.html").exists()
-    edited(trained / "certificate.json", epsilon=2.0, accountant="mine")
-    assert privet(f"report {trained}").code == 3
 
 
-def test_a_lost_certificate(privet, trained):
-    (trained / "certificate.json").unlink()
-    refused = privet(f"report {trained}")
-    assert (refused.code, "certificate.json is missing" in refused.err) == (4, True)
-
-
-def test_a_run_of_another_version(privet, trained):
-    edited(trained / "config.json", schema="privet.train/9")
-    refused = privet(f"report {trained}")
-    assert refused.code == 4
-    assert "the layout 'privet.train/9', which this Privet does not know" in refused.err
+@pytest.mark.parametrize("content", ["{", "[1]", '{"schema": "privet.evaluation/9"}'])
+def test_an_evaluation_that_cannot_be_read(privet, run, content):
+    (run[1] / "evaluation.json").write_text(content)
+    refused = privet(f"report {run[1]}")
+    assert (refused.code, "run 'privet evaluate' again" in refused.err) == (4, True)
+    assert not (run[1] / "report.html").exists()
 
 
 def test_a_run_that_is_not_done(privet, trained):
@@ -143,6 +212,7 @@ def test_damaged_metrics(privet, trained, content):
 def test_a_page_without_curves_or_ledger(privet, trained):
     (trained / "metrics.jsonl").unlink()
     (trained / "ledger.db").unlink()
+    (trained / "run.json").unlink()
     assert privet(f"report {trained}").code == 0
     words = words_of(trained / "report.html")
     assert "Course of training" not in words
@@ -153,8 +223,8 @@ def test_a_class_without_images(privet, made):
     for shard in (made / "synthetic").glob("*.parquet"):
         shard.unlink()
     pictures = np.full((4, 8, 8, 1), 9, np.uint8)
-    names = read(made / "config.json")["config"]["class_names"]
-    write_shard(made / "synthetic", 0, pictures, np.array([0, 1, 1, 0]), names)
+    classes = read(made / "config.json")["config"]["class_names"]
+    write_shard(made / "synthetic", 0, pictures, np.array([0, 1, 1, 0]), classes)
     assert privet(f"report {made}").code == 0
     assert words_of(made / "report.html").count("no images") == 8
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "privet.certificate/1"
 _SLACK = 1e-4  # between versions of an accountant
+_TIGHTER = 0.01  # by as much a later one may be
 PUBLIC_SCHEMA = "privet.public/1"
 
 ALWAYS_PUBLIC = (
@@ -90,6 +91,8 @@ class Certificate:
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Certificate:
         """From plain JSON values; another layout is refused."""
+        if not isinstance(body, dict):
+            raise PrivacyError("This certificate is damaged: put back a copy.")
         if body.get("schema") != SCHEMA:
             raise PrivacyError(
                 f"This certificate has the layout {body.get('schema')!r}, not {SCHEMA!r}: "
@@ -98,10 +101,12 @@ class Certificate:
         try:
             return _from_fields(body)
         except (ConfigError, KeyError, TypeError, ValueError) as error:
-            raise PrivacyError(f"This certificate is damaged ({error!r}).") from None
+            raise PrivacyError(
+                f"This certificate is damaged ({error!r}): put back a copy."
+            ) from None
 
     def check_events(self, where: str) -> None:
-        """Refuse a certificate whose events cost more than it says.
+        """Refuse a certificate whose events do not cost what it says.
 
         Args:
             where: the certificate lies, for the refusal.
@@ -114,7 +119,8 @@ class Certificate:
             )
         promised = self.guarantee
         cost = accountant.epsilon(self.plan.events, promised.delta, promised.relation)
-        if cost > promised.epsilon * (1 + _SLACK):
+        least = 0.0 if self.seeded else promised.epsilon * (1 - _TIGHTER)
+        if not least <= cost <= promised.epsilon * (1 + _SLACK):
             raise PrivacyError(
                 f"{where} promises ε = {decimals(round_up(promised.epsilon, 3))}, but its events "
                 f"cost ε = {decimals(round_up(cost, 3))}: it was edited, so believe nothing in it."
@@ -159,7 +165,20 @@ def nothing_private() -> dict[str, Any]:
 
 def read_certificate(body: Mapping[str, Any]) -> Certificate | None:
     """From plain JSON values; none if they say that nothing private was touched."""
-    return None if body.get("schema") == PUBLIC_SCHEMA else Certificate.from_json(body)
+    public = isinstance(body, dict) and body.get("schema") == PUBLIC_SCHEMA
+    return None if public else Certificate.from_json(body)
+
+
+def as_json(certificate: Certificate | None) -> dict[str, Any]:
+    """What `read_certificate` reads."""
+    return nothing_private() if certificate is None else certificate.to_json()
+
+
+def promise(certificate: Certificate | None) -> str:
+    """In a line: the guarantee, or that there is none."""
+    if certificate is None:
+        return NOTHING_PRIVATE
+    return str(certificate.guarantee) if certificate.private else certificate.statement
 
 
 def certify(reservation: Reservation, *, public: Sequence[str] = ()) -> Certificate:

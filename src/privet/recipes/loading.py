@@ -9,10 +9,9 @@ from privet.data import load as load_images
 from privet.data.guard import shown
 from privet.data.shards import is_shard
 from privet.errors import ConfigError
-from privet.privacy import Certificate
 from privet.recipes.finished_set import finished_set_config
+from privet.recipes.run_certificate import certificate_of, spending_certificate_of
 from privet.recipes.run_folder import CERTIFICATE, CONFIG, MODEL, SYNTHETIC, RunFolder
-from privet.recipes.set_card import certificate_of
 from privet.recipes.shared_model import SharedModel
 from privet.recipes.trained_network import finished_config
 from privet.share.classifier import Classifier
@@ -30,6 +29,7 @@ def load(folder: str | os.PathLike[str]) -> Classifier | SyntheticSet:
             export --to safetensors` or `--to parquet` wrote. Nothing is unpickled.
     """
     place = Path(folder).expanduser()
+    RunFolder(place).refuse_other_layouts()
     if RunFolder(place).holds_run or RunFolder(place, SHARED).holds_run:
         return load_classifier(place)
     synthesis = RunFolder(place, "synthesize")
@@ -51,7 +51,7 @@ def load_classifier(place: Path) -> Classifier:
         found = SharedModel.from_json(shared.read(CONFIG).get("config", {}))
     else:
         found = SharedModel.of(finished_config(run))
-    return found.classifier(place / MODEL, Certificate.from_json(run.read(CERTIFICATE)))
+    return found.classifier(place / MODEL, spending_certificate_of(run))
 
 
 def _set(shards: Path, folder: RunFolder) -> SyntheticSet:

@@ -8,7 +8,7 @@ from typing import Any
 
 from privet.data.guard import shown
 from privet.errors import DataError
-from privet.recipes.run_folder import CONFIG, EVALUATION, METRICS, RESULT, RunFolder
+from privet.recipes.run_folder import CONFIG, METRICS, RESULT, RunFolder
 from privet.recipes.run_story import (
     command_of,
     name_of,
@@ -17,6 +17,7 @@ from privet.recipes.run_story import (
     source_of,
     versions_of,
 )
+from privet.recipes.stored_evaluation import Kind, stored
 from privet.report import Bar, Curve, Figure, Measure, Privacy, Story
 
 Found = Mapping[str, Any]
@@ -25,7 +26,7 @@ Found = Mapping[str, Any]
 def model_story(folder: RunFolder) -> Story:
     """From its folder alone."""
     config, result = folder.read(CONFIG)["config"], folder.read(RESULT)
-    evaluation = folder.read(EVALUATION) if folder.has(EVALUATION) else None
+    evaluation = stored(folder, Kind.MODEL)
     privacy = privacy_of(folder)
     names = [shown(each) for each in config["class_names"]]
     found = evaluation or result["test"]

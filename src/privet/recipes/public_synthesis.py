@@ -210,6 +210,7 @@ def synthesize_public(
     begun = session.resume
     try:
         if session.resume:
+            folder.refuse_other_layouts()
             if not folder.holds_run:
                 raise ConfigError(f"{folder} holds no run to go on with: start one.")
             stored = folder.read(CONFIG)

@@ -103,6 +103,7 @@ def _begin(asked: Asked, session: Session, folder: RunFolder, listener: Listener
 
 
 def _resume(asked: Asked, session: Session, folder: RunFolder, listener: Listener) -> RunResult:
+    folder.refuse_other_layouts()
     if not folder.holds_run:
         raise ConfigError(f"{folder} holds no run to go on with: start one without --resume.")
     with folder.claimed():

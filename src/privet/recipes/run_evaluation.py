@@ -19,10 +19,12 @@ from privet.learn.ensemble import mean_logits, mean_weights, vote_shares
 from privet.learn.gradients import Blocks, at_weights
 from privet.measure import Accuracy, Calibration, accuracy, calibration, logits, predictions
 from privet.privacy import Certificate
+from privet.privacy.certificate import promise
 from privet.public import PublicRows
 from privet.recipes.models import features
+from privet.recipes.run_certificate import spending_certificate_of
 from privet.recipes.run_config import RunConfig
-from privet.recipes.run_folder import CERTIFICATE, ENSEMBLE, MODEL, RunFolder
+from privet.recipes.run_folder import ENSEMBLE, MODEL, RunFolder
 from privet.recipes.sets import read_sets, read_test, refuse_private
 from privet.recipes.stored_evaluation import Kind, store
 from privet.recipes.trained_network import finished_config, saved_tensors, trained_network
@@ -70,7 +72,6 @@ class Evaluation:
     def in_words(self) -> dict[str, object]:
         """For a terminal."""
         certificate, found, sure = self.certificate, self.accuracy, self.calibration
-        promise = certificate.guarantee if certificate.private else certificate.statement
         by_class = zip(self.class_names, found.by_class, strict=True)
         return {
             "accuracy": f"{found.overall:.1%} on {found.count:,} images ({self.test})",
@@ -79,7 +80,7 @@ class Evaluation:
             "calibration": f"ECE {sure.error:.1%}, {sure.confidence:.1%} sure on average, on the "
             f"same {sure.count:,} images in {len(sure.bins)} bins",
             **{f"ensemble, {name}": f"{each.overall:.1%}" for name, each in self.ensembles.items()},
-            "guarantee": promise,
+            "guarantee": promise(certificate),
         }
 
 
@@ -104,7 +105,7 @@ def evaluate(out: Path, test: str | None = None) -> Evaluation:
 
 
 def _evaluated(folder: RunFolder, config: RunConfig, test: str | None) -> Evaluation:
-    num_classes = len(config.class_names)
+    certificate, num_classes = spending_certificate_of(folder), len(config.class_names)
     network = trained_network(folder / MODEL, config.model, config.image_shape, num_classes)
     images, where, notes = _test_images(config, test)
     rows = _inputs(config, images)
@@ -119,7 +120,7 @@ def _evaluated(folder: RunFolder, config: RunConfig, test: str | None) -> Evalua
         accuracy=accuracy(found.argmax(1), rows.targets, num_classes),
         calibration=calibration(found.double().softmax(1), rows.targets),
         ensembles=ensembles,
-        certificate=Certificate.from_json(folder.read(CERTIFICATE)),
+        certificate=certificate,
         notes=tuple(notes),
     )
 

@@ -20,11 +20,13 @@ from privet.data.png_folders import write_png_folders
 from privet.data.shard_exports import copy_shards, write_npz
 from privet.data.staging import check_free_file, check_free_folder, new_file, new_folder
 from privet.errors import ConfigError
-from privet.privacy.certificate import read_certificate
+from privet.privacy import Certificate
+from privet.privacy.certificate import as_json, promise
 from privet.recipes.finished_set import finished_set_config
 from privet.recipes.loading import SHARED, load_classifier
+from privet.recipes.run_certificate import certificate_of
 from privet.recipes.run_folder import CARD, CERTIFICATE, CONFIG, MODEL, RESULT, SYNTHETIC, RunFolder
-from privet.recipes.set_card import beside, certificate_of, certificate_text
+from privet.recipes.set_card import beside, certificate_text
 from privet.recipes.shared_model import SharedModel
 from privet.recipes.trained_network import finished_config, saved_tensors
 from privet.share.data_card import NPZ, PARQUET, PNG, Form
@@ -44,7 +46,7 @@ class Exported:
         out: where it is.
         card: where its card is, if it has one.
         images: how many, for a set.
-        certificate: that went with it, as plain JSON values.
+        certificate: that went with it; none where nothing private was touched.
     """
 
     run: Path
@@ -52,14 +54,12 @@ class Exported:
     out: Path
     card: Path | None
     images: int | None
-    certificate: Mapping[str, Any]
+    certificate: Certificate | None
 
     @property
     def guarantee(self) -> str:
         """In words."""
-        found = read_certificate(self.certificate)
-        private = found is not None and found.private
-        return str(found.guarantee) if found and private else str(self.certificate["statement"])
+        return promise(self.certificate)
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
@@ -70,7 +70,7 @@ class Exported:
             "card": None if self.card is None else str(self.card),
             "images": self.images,
             "guarantee": self.guarantee,
-            "certificate": dict(self.certificate),
+            "certificate": as_json(self.certificate),
         }
 
     def in_words(self) -> dict[str, object]:
@@ -87,13 +87,14 @@ class _Order:
     """Who wants what where."""
 
     folder: RunFolder
+    certificate: Certificate | None
     out: Path
     force: bool
 
     @property
-    def certificate(self) -> str:
+    def certificate_text(self) -> str:
         """What goes with everything."""
-        return certificate_text(self.folder)
+        return certificate_text(self.certificate)
 
     def texts(self, form: Form) -> dict[str, str]:
         """What goes with a set."""
@@ -110,6 +111,7 @@ def export(run: Path, to: str, out: Path, *, force: bool = False) -> Exported:
         out: the file or folder to be made.
         force: replace what an earlier export left there.
     """
+    RunFolder(run).refuse_other_layouts()
     for command, formats in _FORMATS.items():
         folder = RunFolder(run, command)
         if folder.holds_run:
@@ -121,8 +123,13 @@ def export(run: Path, to: str, out: Path, *, force: bool = False) -> Exported:
             _require_outside(out)
             with folder.claimed():
                 _FINISHED[command](folder)
-                certificate_of(folder)
-                return formats[to](_Order(folder=folder, out=out.expanduser(), force=force))
+                order = _Order(
+                    folder=folder,
+                    certificate=certificate_of(folder),
+                    out=out.expanduser(),
+                    force=force,
+                )
+                return formats[to](order)
     raise ConfigError(
         f"{shown(run)} holds no run of 'privet train' or 'privet synthesize': give the folder of "
         "one."
@@ -156,7 +163,7 @@ def _npz(order: _Order) -> Exported:
     check_free_file(order.out, ".npz", force=order.force)
     check_free_file(card, ".md", force=order.force)
     text = order.texts(NPZ)[CARD]
-    images = write_npz(order.folder / SYNTHETIC, order.out, certificate=order.certificate)
+    images = write_npz(order.folder / SYNTHETIC, order.out, certificate=order.certificate_text)
     with new_file(card) as file:
         file.write(text.encode())
     return _exported(order, "npz", card=card, images=images)
@@ -167,7 +174,7 @@ def _onnx(order: _Order) -> Exported:
     check_installed()
     classifier = load_classifier(order.folder.path)
     properties = {
-        "privet.certificate": order.certificate,
+        "privet.certificate": order.certificate_text,
         "privet.statement": classifier.certificate.statement,
         "privet.class_names": json.dumps(classifier.class_names),
         "privet.image_shape": json.dumps(classifier.image_shape),
@@ -198,7 +205,7 @@ def _safetensors(order: _Order) -> Exported:
     with new_folder(out) as staging:
         place = RunFolder(staging, SHARED)
         place.write_with(MODEL, lambda path: save_file(tensors, path, {"schema": "privet.model/1"}))
-        place.write_with(CERTIFICATE, lambda path: path.write_text(order.certificate, "utf-8"))
+        place.write_with(CERTIFICATE, lambda path: path.write_text(order.certificate_text, "utf-8"))
         place.write(CONFIG, config)
     return _exported(order, "safetensors")
 
@@ -218,7 +225,7 @@ def _exported(
         out=order.out,
         card=card,
         images=images,
-        certificate=order.folder.read(CERTIFICATE),
+        certificate=order.certificate,
     )
 
 

@@ -48,6 +48,8 @@ _FILES = (
 )
 _WITH_IMAGES = (f"{SYNTHETIC}/{CERTIFICATE}", f"{SYNTHETIC}/{CARD}")
 _PART = ".part"
+_LAYOUT = "1"
+_OURS = ("privet.train", "privet.synthesize", "privet.classifier")
 
 
 class RunFolder:
@@ -56,7 +58,7 @@ class RunFolder:
     def __init__(self, path: Path, command: str = "train") -> None:
         self.path = path.expanduser()
         self.command = command
-        self.schema = f"privet.{command}/1"
+        self.schema = f"privet.{command}/{_LAYOUT}"
 
     def __truediv__(self, name: str) -> Path:
         return self.path / name
@@ -80,6 +82,18 @@ class RunFolder:
             return self.has(CONFIG) and self.read(CONFIG).get("schema") == self.schema
         except (DataError, AttributeError):
             return False
+
+    def refuse_other_layouts(self) -> None:
+        """What another version wrote is none of ours, and should not look like nothing at all."""
+        if not self.has(CONFIG):
+            return
+        body = self.read(CONFIG)
+        schema = str(body.get("schema") if isinstance(body, dict) else None)
+        if schema.partition("/")[0] in _OURS and schema.partition("/")[2] != _LAYOUT:
+            raise DataError(
+                f"{shown(self / CONFIG)} has the layout {shown(schema)!r}, which this Privet does "
+                "not know: use the Privet that wrote it."
+            )
 
     def check_free(self, *, force: bool) -> None:
         """Refuse a place where a new run would overwrite something; nothing is written."""
@@ -171,15 +185,13 @@ class RunFolder:
         """Remove a file of ours that is no longer needed."""
         (self.path / name).unlink(missing_ok=True)
 
-    def read(self, name: str) -> dict[str, Any]:
-        """A JSON file."""
+    def read(self, name: str, remedy: str = "start again in another folder") -> dict[str, Any]:
+        """A JSON file; refused with a remedy if it cannot be read."""
         path = self.path / name
         try:
             body: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise DataError(
-                f"{shown(path)} cannot be read ({error}): start again in another folder."
-            ) from None
+            raise DataError(f"{shown(path)} cannot be read ({error}): {remedy}.") from None
         return body
 
     def write(self, name: str, body: Mapping[str, Any]) -> None:

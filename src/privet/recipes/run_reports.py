@@ -13,12 +13,17 @@ from typing import Any
 from privet.data.disk import write_whole
 from privet.data.guard import shown
 from privet.errors import ConfigError, DataError
+from privet.recipes.finished_set import finished_set_config
 from privet.recipes.model_story import model_story
-from privet.recipes.run_folder import CERTIFICATE, CONFIG, REPORT, RESULT, RunFolder
+from privet.recipes.run_folder import REPORT, RunFolder
 from privet.recipes.set_story import set_story
+from privet.recipes.trained_network import finished_config
 from privet.report import Story, comparison, page
 
-_COMMANDS = {"privet.train/1": "train", "privet.synthesize/1": "synthesize"}
+_COMMANDS = {
+    "train": (finished_config, model_story),
+    "synthesize": (finished_set_config, set_story),
+}
 _SEVERAL = "privet-report.html"
 
 
@@ -46,7 +51,8 @@ class Report:
 
     def in_words(self) -> dict[str, object]:
         """For a terminal."""
-        return {"report": self.path, "size": f"{self.size / 1e6:.1f} MB, in one file"}
+        size = f"{self.size / 1e6:.1f} MB" if self.size >= 1e6 else f"{self.size / 1e3:.0f} kB"
+        return {"report": self.path, "size": f"{size}, in one file"}
 
 
 def report(runs: Sequence[Path], out: Path | None = None, *, force: bool = False) -> Report:
@@ -73,31 +79,22 @@ def report(runs: Sequence[Path], out: Path | None = None, *, force: bool = False
 
 def story(path: Path) -> Story:
     """What a finished run's folder tells."""
-    folder = _opened(path)
-    if not folder.has(RESULT):
-        raise ConfigError(f"The run in {folder} is not done: go on with {folder.command_to_resume}")
-    if not folder.has(CERTIFICATE):
-        raise DataError(
-            f"{shown(folder / CERTIFICATE)} is missing: without it nothing can be said of the run."
-        )
-    return model_story(folder) if folder.command == "train" else set_story(folder)
-
-
-def _opened(path: Path) -> RunFolder:
-    folder = RunFolder(path)
-    if not folder.has(CONFIG):
-        raise ConfigError(
-            f"{folder} holds no run of 'privet train' or 'privet synthesize': give the folder of "
-            "one."
-        )
-    body = folder.read(CONFIG)
-    schema = body.get("schema") if isinstance(body, dict) else None
-    if schema not in _COMMANDS:
-        raise DataError(
-            f"{shown(folder / CONFIG)} has the layout {shown(schema)!r}, which this Privet does "
-            "not know: write the report with the Privet that wrote the run."
-        )
-    return RunFolder(path, _COMMANDS[schema])
+    RunFolder(path).refuse_other_layouts()
+    for command, (require_finished, told) in _COMMANDS.items():
+        folder = RunFolder(path, command)
+        if folder.holds_run:
+            try:
+                require_finished(folder)
+                return told(folder)
+            except (KeyError, TypeError, AttributeError) as error:
+                raise DataError(
+                    f"The files of the run in {folder} do not fit together ({error!r}): put back "
+                    "copies of those that were edited."
+                ) from None
+    raise ConfigError(
+        f"{shown(path)} holds no run of 'privet train' or 'privet synthesize': give the folder of "
+        "one."
+    )
 
 
 def _told_apart(stories: list[Story]) -> list[Story]:

@@ -12,24 +12,23 @@ from privet.data.guard import shown
 from privet.errors import LedgerError
 from privet.privacy import Certificate, Ledger
 from privet.privacy.budget import decimals, round_up
+from privet.privacy.certificate import NOTHING_PRIVATE
 from privet.privacy.overview import overview
-from privet.recipes.run_folder import CERTIFICATE, CONFIG, STATE, RunFolder
+from privet.recipes.run_certificate import certificate_of
+from privet.recipes.run_folder import CONFIG, STATE, RunFolder
 from privet.report import Bar, Fact, Privacy
 
-_PUBLIC = "privet.public/1"
 _PLACES = ("data", "public", "test", "synthetic", "ledger", "encoder", "encoder_data")
 _LONGEST = 200
 
 
 def privacy_of(folder: RunFolder) -> Privacy:
     """From a run's certificate, whose events must cost what it says, and from its ledger."""
-    body = folder.read(CERTIFICATE)
-    if body.get("schema") == _PUBLIC:
+    certificate = certificate_of(folder)
+    if certificate is None:
         return Privacy(
-            private=True, guarantee="no private row was touched", statement=body["statement"]
+            private=True, guarantee="no private row was touched", statement=NOTHING_PRIVATE
         )
-    certificate = Certificate.from_json(body)
-    certificate.check_events(shown(folder / CERTIFICATE))
     budget, note = _budget(folder, certificate)
     return Privacy(
         private=certificate.private,
@@ -59,7 +58,7 @@ def _facts(certificate: Certificate) -> Iterator[Fact]:
 
 def _budget(folder: RunFolder, certificate: Certificate) -> tuple[tuple[Bar, ...], str]:
     """What every run reserved of the owner's budget, if the ledger can be read from here."""
-    state = folder.read(STATE)
+    state = folder.read(STATE) if folder.has(STATE) else {}
     try:
         with closing(Ledger.open(folder / str(state["ledger"]))) as ledger:
             view = overview(ledger)

@@ -10,8 +10,9 @@ from privet.data.guard import shown
 from privet.data.shards import class_counts, num_rows
 from privet.errors import DataError
 from privet.privacy import Certificate
-from privet.privacy.certificate import read_certificate
+from privet.privacy.certificate import as_json
 from privet.recipes.models import ImageShape
+from privet.recipes.run_certificate import certificate_of
 from privet.recipes.run_folder import CARD, CERTIFICATE, CONFIG, SYNTHETIC, RunFolder
 from privet.share.data_card import PARQUET, DataCard, Form
 
@@ -57,17 +58,12 @@ def beside(folder: RunFolder, config: Layout, count: int, form: Form) -> dict[st
         privet_version=folder.read(CONFIG)["privet_version"],
         certificate=certificate_of(folder),
     )
-    return {CARD: card.text(form), CERTIFICATE: certificate_text(folder)}
+    return {CARD: card.text(form), CERTIFICATE: certificate_text(card.certificate)}
 
 
-def certificate_text(folder: RunFolder) -> str:
-    """As it lies in the run's folder."""
-    return json.dumps(folder.read(CERTIFICATE), indent=2, ensure_ascii=False) + "\n"
-
-
-def certificate_of(folder: RunFolder) -> Certificate | None:
-    """Of a run; none where nothing private was touched."""
-    return read_certificate(folder.read(CERTIFICATE))
+def certificate_text(certificate: Certificate | None) -> str:
+    """As it lies in a folder, in the words of its figures."""
+    return json.dumps(as_json(certificate), indent=2, ensure_ascii=False) + "\n"
 
 
 def write_card(folder: RunFolder, config: Layout, count: int) -> None:

@@ -20,13 +20,15 @@ from privet.data import ImageSet
 from privet.data.contact_sheet import draw_contact_sheet
 from privet.data.guard import shown
 from privet.errors import ConfigError, DataError
+from privet.privacy.certificate import promise
 from privet.public import PublicRows
 from privet.recipes.finished_set import finished_set_config
 from privet.recipes.presets import named
 from privet.recipes.public_diffusion import Progress
 from privet.recipes.public_synthesis import PublicConfig
 from privet.recipes.releases import OnStep
-from privet.recipes.run_folder import MEMORISATION, RESULT, SYNTHETIC, RunFolder
+from privet.recipes.run_certificate import certificate_of
+from privet.recipes.run_folder import MEMORISATION, SYNTHETIC, RunFolder
 from privet.recipes.set_extractors import EXTRACTORS, Eye, Look
 from privet.recipes.set_quality import MOST, Closest, Extractor, SetQuality, set_quality
 from privet.recipes.sets import DataChoice, Sets, part_of, read_sets, refuse_private
@@ -163,7 +165,7 @@ def _evaluated(
     note: Callable[[str], object],
     progress: Progress | None,
 ) -> SetEvaluation:
-    config = finished_set_config(folder)
+    config, certificate = finished_set_config(folder), certificate_of(folder)
     synthetic = _beside(folder, replace(config.data, public=None, test=None)).private
     real, where = _test_images(folder, config, test, note)
     made, seen = PublicRows.from_images(synthetic), _seen(folder, config, note)
@@ -179,7 +181,7 @@ def _evaluated(
         class_names=config.class_names,
         quality=quality,
         picture=_picture(folder, quality.closest, made, seen),
-        guarantee=folder.read(RESULT)["guarantee"],
+        guarantee=promise(certificate),
     )
 
 
@@ -225,6 +227,7 @@ def _watched(look: Extractor, tell: OnStep | None, total: int) -> Extractor:
 
 
 def _require_run(folder: RunFolder) -> None:
+    folder.refuse_other_layouts()
     if not folder.holds_run:
         raise ConfigError(
             f"{folder} holds no run of 'privet train' or 'privet synthesize': give the folder of "

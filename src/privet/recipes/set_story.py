@@ -13,7 +13,7 @@ from PIL import Image
 from privet.data import ImageSet, load
 from privet.data.guard import shown
 from privet.recipes.model_story import class_bars, epsilon_figure, worst
-from privet.recipes.run_folder import CONFIG, EVALUATION, RESULT, SYNTHETIC, RunFolder
+from privet.recipes.run_folder import CONFIG, RESULT, SYNTHETIC, RunFolder
 from privet.recipes.run_story import (
     command_of,
     name_of,
@@ -22,6 +22,7 @@ from privet.recipes.run_story import (
     source_of,
     versions_of,
 )
+from privet.recipes.stored_evaluation import Kind, stored
 from privet.report import Figure, Measure, Privacy, Samples, Story
 
 Found = Mapping[str, Any]
@@ -34,9 +35,9 @@ _MOST_CLASSES = 100
 
 def set_story(folder: RunFolder) -> Story:
     """From its folder alone."""
-    stored, result = folder.read(CONFIG), folder.read(RESULT)
-    evaluation = folder.read(EVALUATION) if folder.has(EVALUATION) else None
-    names = [shown(each) for each in stored["config"]["class_names"]]
+    config, result = folder.read(CONFIG)["config"], folder.read(RESULT)
+    evaluation = stored(folder, Kind.SET)
+    names = [shown(each) for each in config["class_names"]]
     privacy, images = privacy_of(folder), load(folder / SYNTHETIC)
     classes = evaluation["cas_by_class"] if evaluation and evaluation["cas"] is not None else None
     told = (privacy, len(images), names)

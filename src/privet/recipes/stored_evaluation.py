@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any
 
-from privet.errors import ConfigError
+from privet.data.guard import shown
+from privet.errors import ConfigError, DataError
 from privet.recipes.run_folder import EVALUATION, MEMORISATION, RunFolder
 
 SCHEMA = "privet.evaluation/1"
@@ -30,6 +31,18 @@ def store(
         folder.write(EVALUATION, {"schema": SCHEMA, "kind": kind.value, **body})
     except ConfigError as error:
         note(f"What was found is shown and not kept: {error}")
+
+
+def stored(folder: RunFolder, kind: Kind) -> dict[str, Any] | None:
+    """What was found last, if anything was."""
+    if not folder.has(EVALUATION):
+        return None
+    found = folder.read(EVALUATION, remedy="run 'privet evaluate' again")
+    if not isinstance(found, dict) or (found.get("schema"), found.get("kind")) != (SCHEMA, kind):
+        raise DataError(
+            f"{shown(folder / EVALUATION)} is of another version: run 'privet evaluate' again."
+        )
+    return found
 
 
 def forget(folder: RunFolder) -> None:

@@ -52,7 +52,7 @@ class Wanted:
         if not folder.has(RESULT):
             return False
         result = folder.read(RESULT)
-        return bool(result["images"] == self.count and result["png"] >= self.png)
+        return bool(result.get("images") == self.count and result.get("png", False) >= self.png)
 
 
 def check_space(folder: RunFolder, config: Layout, wanted: Wanted, stages: int = 0) -> None:

@@ -142,6 +142,7 @@ def _resume(
     count: int | None,
     png: bool,
 ) -> SynthesisResult:
+    folder.refuse_other_layouts()
     if not folder.holds_run:
         raise ConfigError(f"{folder} holds no run to go on with: start one without --resume.")
     if not folder.has(STATE):

@@ -17,6 +17,7 @@ from privet.recipes.run_folder import CONFIG, RESULT, RunFolder
 
 def finished_config(folder: RunFolder) -> RunConfig:
     """What a run of `privet train` was; refused unless it is done."""
+    folder.refuse_other_layouts()
     if not folder.holds_run:
         raise ConfigError(f"{folder} holds no run of 'privet train': give the folder of one.")
     if not folder.has(RESULT):

@@ -8,6 +8,7 @@ from privet.models.efficientnet import efficientnet_lite
 from privet.models.encoder import Encoder
 from privet.models.feature_maps import FeatureMaps, convolutions
 from privet.models.generator import UpsamplingGenerator
+from privet.models.glyph_encoder import glyph_encoder
 from privet.models.mlp import MLP
 from privet.models.residual_generator import ResidualGenerator
 from privet.models.resnet9 import ResNet9
@@ -36,6 +37,7 @@ __all__ = [
     "branches",
     "convolutions",
     "efficientnet_lite",
+    "glyph_encoder",
     "joined",
     "tiny_vit",
     "vision_transformer",

@@ -12,7 +12,7 @@ from torch import nn
 
 from privet.data.guard import shown
 from privet.errors import ConfigError, DataError
-from privet.models import Encoder, SideBySide, branches, efficientnet_lite, joined
+from privet.models import Encoder, SideBySide, branches, efficientnet_lite, glyph_encoder, joined
 from privet.models.layers import group_norm
 from privet.privacy import Budget, Event, Relation
 from privet.public import PublicRows
@@ -135,6 +135,32 @@ class ImageNet(WithoutPrivate):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Glyphs(WithoutPrivate):
+    """The encoder that comes with Privet, for grey images: it costs nothing and needs nothing."""
+
+    needs_public: bool = field(default=False, init=False)
+    treated_as_public: tuple[str, ...] = field(
+        default=("glyphs of fonts and random images, by the encoder that comes with Privet",),
+        init=False,
+    )
+
+    def outline(self, shape: ImageShape, public: PublicRows | None) -> nn.Module:
+        """Itself, refused for images in colour."""
+        if shape[2] != 1:
+            raise ConfigError(
+                f"--encoder glyphs is for grey images and these have {shape[2]} channels: give "
+                "--channels grey, or another --encoder."
+            )
+        return glyph_encoder().folded()
+
+    def made(
+        self, shape: ImageShape, public: PublicRows | None, memory: Once, told: Told
+    ) -> nn.Module:
+        """From the package."""
+        return self.outline(shape, public)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Untrained(WithoutPrivate):
     """The network that private images would teach, with its first weights: it costs nothing.
 
@@ -229,7 +255,8 @@ def choices_of(encoder: EncoderChoice) -> tuple[EncoderChoice, ...]:
 def needs_nothing_public(encoder: EncoderChoice) -> bool:
     """Whether it is for runs in which nothing is public."""
     return all(
-        isinstance(each, PrivatelyTrained | Untrained | Procedural) for each in choices_of(encoder)
+        isinstance(each, PrivatelyTrained | Untrained | Procedural | Glyphs)
+        for each in choices_of(encoder)
     )
 
 
@@ -254,6 +281,7 @@ ENCODERS = {
     "conv": Kind(Pretrained),
     "private": Kind(PrivatelyTrained),
     "procedural": Kind(Procedural),
+    "glyphs": Kind(Glyphs),
     "untrained": Kind(Untrained),
     "saved": Kind(Saved),
     "efficientnet-lite0": Kind(ImageNet, {"version": 0}),

@@ -10,7 +10,7 @@ import json
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -19,10 +19,13 @@ from privet.augment import to_float
 from privet.errors import ConfigError
 from privet.models import (
     MLP,
+    ConvEncoder,
     ConvNet,
+    Encoder,
     ResNet9,
     WideResNet,
     efficientnet_lite,
+    glyph_encoder,
     tiny_vit,
     vision_transformer,
 )
@@ -32,7 +35,6 @@ ImageShape = tuple[int, int, int]
 """Height, width, channels."""
 
 _FEATURE_BATCH = 64
-_NUM_FEATURES = 1280
 _LEAST_DEVIATION = 1e-3
 
 
@@ -157,8 +159,32 @@ class TinyViT(_Images):
         )
 
 
+class _Features(ABC):
+    """For linear or MLP heads that see features of a frozen public encoder."""
+
+    sees_images = False
+    num_features: ClassVar[int]
+    hidden: tuple[int, ...]
+
+    def input_shape(self, shape: ImageShape) -> tuple[int, ...]:
+        """One vector an image."""
+        return (self.num_features,)
+
+    def network(self, shape: ImageShape, num_classes: int) -> nn.Module:
+        """The head."""
+        return CentredHead(self.num_features, num_classes, self.hidden)
+
+    def outline(self, shape: ImageShape, num_classes: int) -> nn.Module:
+        """The head."""
+        return self.network(shape, num_classes)
+
+    @abstractmethod
+    def encoder(self) -> nn.Module:
+        """Every model has its own."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class EncoderHead:
+class EncoderHead(_Features):
     """A linear or MLP head on a frozen EfficientNet-Lite, trained on ImageNet.
 
     Args:
@@ -168,7 +194,7 @@ class EncoderHead:
         hidden: widths of the head's hidden layers; none for a linear head.
     """
 
-    sees_images = False
+    num_features = 1280
     treated_as_public = ("a frozen encoder that was trained on ImageNet",)
 
     version: int
@@ -176,22 +202,31 @@ class EncoderHead:
     mirror: bool = False
     hidden: tuple[int, ...] = ()
 
-    def input_shape(self, shape: ImageShape) -> tuple[int, ...]:
-        """One vector an image."""
-        return (_NUM_FEATURES,)
-
-    def network(self, shape: ImageShape, num_classes: int) -> nn.Module:
-        """The head."""
-        return CentredHead(_NUM_FEATURES, num_classes, self.hidden)
-
-    def outline(self, shape: ImageShape, num_classes: int) -> nn.Module:
-        """The head."""
-        return self.network(shape, num_classes)
-
     def encoder(self) -> nn.Module:
         """From the package that carries it."""
         encoder = efficientnet_lite(self.version, self.image_size)
         return _Mirrored(encoder) if self.mirror else encoder
+
+
+@dataclass(frozen=True, kw_only=True)
+class GlyphHead(_Features):
+    """A linear or MLP head on the frozen encoder that comes with Privet, for grey images.
+
+    Args:
+        image_size: what images are resized to: what the encoder learned from.
+        hidden: widths of the head's hidden layers; none for a linear head.
+    """
+
+    num_features = 1024
+    treated_as_public = ("a frozen encoder that was trained on glyphs of fonts and random images",)
+
+    image_size: int = 28
+    hidden: tuple[int, ...] = ()
+
+    def encoder(self) -> nn.Module:
+        """Its last map, of which four corners are left."""
+        corners = _Corners(glyph_encoder().folded())
+        return Encoder(corners, self.num_features, channels=1, image_size=self.image_size)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,6 +273,7 @@ MODELS = {
     "efficientnet-lite0": Kind(EncoderHead, {"version": 0}),
     "efficientnet-lite1": Kind(EncoderHead, {"version": 1}),
     "efficientnet-lite2": Kind(EncoderHead, {"version": 2}),
+    "glyphs": Kind(GlyphHead),
     "transformers": Kind(LocalTransformer),
 }
 
@@ -298,6 +334,18 @@ class CentredHead(nn.Module):
         centred = (features - self.mean) / self.deviation
         logits: Tensor = self.classifier(nn.functional.normalize(centred, dim=-1))
         return logits
+
+
+class _Corners(nn.Module):
+    """A last map averaged over four quarters of the image: what is where counts."""
+
+    def __init__(self, encoder: ConvEncoder) -> None:
+        super().__init__()
+        self.encoder = encoder
+
+    def forward(self, images: Tensor) -> Tensor:
+        maps = self.encoder.last_map(images)
+        return nn.functional.adaptive_avg_pool2d(maps, 2).flatten(1)
 
 
 class _Mirrored(nn.Module):

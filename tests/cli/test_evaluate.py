@@ -74,7 +74,7 @@ def test_a_folder_in_use_is_left_alone(privet, trained):
 def test_it_is_shown_in_words(privet, trained):
     shown = privet(f"evaluate {trained}").out
     for part in (
-        "on 100 images (100, as in the run)",
+        "on 100 images (set aside by the run)",
         "worst class",
         "  9 ",
         "% sure on average, on the same 100 images in 15 bins",

@@ -63,7 +63,7 @@ def test_public_images(evaluated, made):
     out = made(f"{EDM} --test 100")
     found = evaluated(out)
     assert (found["synthetic_count"], found["test_count"], found["test_images"]) == (30, 100, 50)
-    assert (found["test"], found["guarantee"]) == ("100, as in the run", NOTHING_PRIVATE)
+    assert (found["test"], found["guarantee"]) == ("set aside by the run", NOTHING_PRIVATE)
     assert found["extractor"] == "cnn, taught by 50 other test images"
     assert found["seen_images"] == 1697
     assert 1 <= found["inception"] <= 10
@@ -89,7 +89,7 @@ def test_public_images(evaluated, made):
 def test_a_release_in_words(privet, made):
     shown = privet(f"evaluate {made(f'{RELEASE} --test 100')}").out
     for part in (
-        "100 (100, as in the run)",
+        "100 (set aside by the run)",
         "cnn, taught by 50 other test images",
         "(60 synthetic and 50 test images)",
         "(100 subsets, each of 25 of 60 synthetic and of 50 test images)",

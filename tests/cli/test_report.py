@@ -6,6 +6,7 @@ import pytest
 
 import privet as library
 from privet.cli.app import app
+from privet.data import load
 from privet.data.shards import write_shard
 from privet.errors import PrivetError
 from privet.privacy.certificate import nothing_private
@@ -58,6 +59,7 @@ def test_a_page_about_images(privet, made):
     assert f"--count {count}" in words
     text = (made / "report.html").read_text(encoding="utf-8")
     assert len(re.findall('alt="[0-9]+ synthetic images of class [0-9]', text)) == 10
+    assert "Loss of " in words
     assert str(made) not in text  # a page is passed on: it does not say where it was made
 
 
@@ -71,6 +73,30 @@ def test_what_was_evaluated_is_told(privet, made, trained, tmp_path):
         assert part in words, part
     assert privet(f"report {trained}").code == 0
     assert "calibration error" in words_of(trained / "report.html")
+
+
+def test_other_test_images_are_called_by_their_last_name(privet, trained, tmp_path):
+    data = load("digits")
+    np.savez(tmp_path / "other.npz", images=data.images[:50], labels=data.labels[:50])
+    assert privet(f"evaluate {trained} --test {tmp_path / 'other.npz'}").code == 0
+    assert privet(f"report {trained}").code == 0
+    assert "50 images (other.npz)" in words_of(trained / "report.html")
+    assert str(tmp_path) not in (trained / "report.html").read_text(encoding="utf-8")
+
+
+def test_few_small_images_are_as_large_as_many(privet, synthesize, tmp_path):
+    for count in (10, 400):
+        assert synthesize(f"--count {count}", str(count)).code == 0
+        assert privet(f"report {tmp_path / str(count)}").code == 0
+    few, many = (
+        (tmp_path / each / "report.html").read_text(encoding="utf-8") for each in ("10", "400")
+    )
+    [width] = set(re.findall('width="([0-9]+)" height="8" style="--share:', few))
+    [whole] = set(re.findall('width="([0-9]+)" height="8" style="--share:1.0000"', many))
+    [share] = set(re.findall("--share:(0.[0-9]+)", few))
+    assert int(width) == 8  # nothing but the image
+    assert int(whole) * float(share) == pytest.approx(8, abs=0.1)
+    assert int(whole) < 300  # so that each can be seen
 
 
 def test_a_page_is_made_anew(privet, trained):
@@ -99,8 +125,16 @@ def test_a_run_without_noise_of_its_own_is_told_as_such(privet, train, tmp_path)
     assert privet(f"report {tmp_path / 'seeded'}").code == 0
     words = words_of(tmp_path / "seeded" / "report.html")
     assert "A classifier, NOT private" in words
-    assert "none guarantee" in words
+    assert "none guarantee seeded noise: NOT private" in words
     assert "ε = " not in words.partition("Privacy")[0]
+
+
+def test_images_that_are_not_private_are_not_for_anyone(privet, synthesize, tmp_path):
+    assert synthesize("--noise-seed 1", "seeded").code == 0
+    assert privet(f"report {tmp_path / 'seeded'}").code == 0
+    words = words_of(tmp_path / "seeded" / "report.html")
+    assert "They are NOT private" in words
+    assert "Anyone may use them" not in words
 
 
 def edited(path, **changes):

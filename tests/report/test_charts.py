@@ -73,3 +73,11 @@ def test_names_cannot_break_out():
     text = str(line_chart(chart))
     ET.fromstring(text)
     assert not re.search("<script|<b>|<i>", text)
+
+
+def test_shares_lie_in_the_middle_of_what_is_drawn_and_are_never_more_than_all():
+    texts = {each.text for each in drawn(curve([(0, 0.89), (1, 0.9)], percent=True)).iter("text")}
+    assert {"84%", "96%"} <= texts
+    texts = {each.text for each in drawn(curve([(0, 0.99), (1, 1.0)], percent=True)).iter("text")}
+    assert "100%" in texts
+    assert "102%" not in texts

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from privet.data.guard import shown
-from privet.errors import DataError
-from privet.recipes.run_folder import CONFIG, METRICS, RESULT, RunFolder
+from privet.recipes.run_folder import CONFIG, RESULT, RunFolder
 from privet.recipes.run_story import (
     command_of,
+    metric_lines,
     name_of,
     privacy_of,
     settings_of,
     source_of,
+    tested_on,
     versions_of,
 )
 from privet.recipes.stored_evaluation import Kind, stored
@@ -30,7 +30,7 @@ def model_story(folder: RunFolder) -> Story:
     privacy = privacy_of(folder)
     names = [shown(each) for each in config["class_names"]]
     found = evaluation or result["test"]
-    where = evaluation["test"] if evaluation else "the run's test images"
+    where = tested_on(evaluation) if evaluation else "set aside by the run"
     return Story(
         name=name_of(folder),
         title="A private classifier" if privacy.private else "A classifier, NOT private",
@@ -43,10 +43,8 @@ def model_story(folder: RunFolder) -> Story:
         privacy=privacy,
         curves=tuple(_curves(folder)),
         classes=() if found is None else class_bars(names, found["by_class"]),
-        classes_note=""
-        if found is None
-        else f"Accuracy on {found['count']:,} images ({shown(where)}).",
-        measures=tuple(_measures(found, shown(where))) if found else (),
+        classes_note="" if found is None else f"Accuracy on {found['count']:,} images ({where}).",
+        measures=tuple(_measures(found, where)) if found else (),
         diagrams=tuple(_diagrams(evaluation)) if evaluation else (),
         hints=() if found else ("There were no test images: measure with 'privet evaluate'.",),
         settings=settings_of(folder),
@@ -107,15 +105,7 @@ def _curves(folder: RunFolder) -> Iterator[Curve]:
 
 def _metrics(folder: RunFolder) -> list[dict[str, Any]]:
     """Steps in order; what was done again after a crash counts as it was done last."""
-    if not folder.has(METRICS):
-        return []
-    try:
-        lines = (folder / METRICS).read_text(encoding="utf-8").splitlines()
-        found = {int(each["step"]): each for each in map(json.loads, lines)}
-    except (ValueError, KeyError, TypeError) as error:
-        raise DataError(
-            f"{shown(folder / METRICS)} is damaged ({error}): remove it to go without curves."
-        ) from None
+    found = {each["step"]: each for each in metric_lines(folder)}
     return [found[step] for step in sorted(found)]
 
 

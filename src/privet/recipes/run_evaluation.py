@@ -25,7 +25,7 @@ from privet.recipes.models import features
 from privet.recipes.run_certificate import spending_certificate_of
 from privet.recipes.run_config import RunConfig
 from privet.recipes.run_folder import ENSEMBLE, MODEL, RunFolder
-from privet.recipes.sets import read_sets, read_test, refuse_private
+from privet.recipes.sets import from_the_run, read_sets, read_test, refuse_private
 from privet.recipes.stored_evaluation import Kind, store
 from privet.recipes.trained_network import finished_config, saved_tensors, trained_network
 
@@ -134,7 +134,7 @@ def _test_images(config: RunConfig, test: str | None) -> tuple[ImageSet, str, li
         raise ConfigError("The run had no test set: give one with --test.")
     sets = read_sets(config.data)
     assert sets.test is not None
-    return sets.test, f"{shown(config.data.test)}, as in the run", list(sets.notes)
+    return sets.test, from_the_run(config.data.test), list(sets.notes)
 
 
 def _like(config: RunConfig) -> ImageSet:

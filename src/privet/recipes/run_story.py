@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -9,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from privet.data.guard import shown
-from privet.errors import LedgerError
+from privet.errors import DataError, LedgerError
 from privet.privacy import Certificate, Ledger
 from privet.privacy.budget import decimals, round_up
 from privet.privacy.certificate import NOTHING_PRIVATE
 from privet.privacy.overview import overview
 from privet.recipes.run_certificate import certificate_of
-from privet.recipes.run_folder import CONFIG, STATE, RunFolder
+from privet.recipes.run_folder import CONFIG, METRICS, STATE, RunFolder
 from privet.report import Bar, Fact, Privacy
 
 _PLACES = ("data", "public", "test", "synthetic", "ledger", "encoder", "encoder_data")
@@ -32,7 +33,9 @@ def privacy_of(folder: RunFolder) -> Privacy:
     budget, note = _budget(folder, certificate)
     return Privacy(
         private=certificate.private,
-        guarantee=str(certificate.guarantee) if certificate.private else "none: seeded noise",
+        guarantee=str(certificate.guarantee)
+        if certificate.private
+        else "seeded noise: NOT private",
         statement=certificate.statement,
         events=tuple(map(str, certificate.plan.events)),
         facts=tuple(_facts(certificate)),
@@ -125,6 +128,24 @@ def command_of(folder: RunFolder, **others: object) -> str:
 def name_of(folder: RunFolder) -> str:
     """The last name of its path."""
     return shown(folder.path.resolve().name)
+
+
+def tested_on(evaluation: Mapping[str, Any]) -> str:
+    """Where its images came from, without a place on somebody's disk."""
+    return _place(evaluation["test"])
+
+
+def metric_lines(folder: RunFolder) -> list[dict[str, Any]]:
+    """All of them, in the order in which they were written."""
+    if not folder.has(METRICS):
+        return []
+    try:
+        lines = (folder / METRICS).read_text(encoding="utf-8").splitlines()
+        return [{**each, "step": int(each["step"])} for each in map(json.loads, lines)]
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(
+            f"{shown(folder / METRICS)} is damaged ({error}): remove it to go without curves."
+        ) from None
 
 
 def source_of(folder: RunFolder) -> str:

@@ -31,7 +31,7 @@ from privet.recipes.run_certificate import certificate_of
 from privet.recipes.run_folder import MEMORISATION, SYNTHETIC, RunFolder
 from privet.recipes.set_extractors import EXTRACTORS, Eye, Look
 from privet.recipes.set_quality import MOST, Closest, Extractor, SetQuality, set_quality
-from privet.recipes.sets import DataChoice, Sets, part_of, read_sets, refuse_private
+from privet.recipes.sets import DataChoice, Sets, from_the_run, part_of, read_sets, refuse_private
 from privet.recipes.stored_evaluation import Kind, store
 from privet.recipes.synthesis_config import SynthesisConfig
 
@@ -250,7 +250,7 @@ def _test_images(
     for sentence in sets.notes:
         note(sentence)
     assert sets.test is not None
-    return sets.test, shown(given) if given is test else f"{shown(given)}, as in the run"
+    return sets.test, shown(given) if given is test else from_the_run(given)
 
 
 def _refuse_seen(config: SynthesisConfig | PublicConfig, test: str) -> None:

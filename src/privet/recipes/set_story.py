@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -16,20 +17,23 @@ from privet.recipes.model_story import class_bars, epsilon_figure, worst
 from privet.recipes.run_folder import CONFIG, RESULT, SYNTHETIC, RunFolder
 from privet.recipes.run_story import (
     command_of,
+    metric_lines,
     name_of,
     privacy_of,
     settings_of,
     source_of,
+    tested_on,
     versions_of,
 )
 from privet.recipes.stored_evaluation import Kind, stored
-from privet.report import Figure, Measure, Privacy, Samples, Story
+from privet.report import Curve, Figure, Measure, Privacy, Samples, Story
 
 Found = Mapping[str, Any]
 _WIDEST = 672  # pixels of a strip
 _MOST_PIXELS = 3_000_000  # of all strips: a page stays below 5 MB
 _GAP = 1  # pixel between images
 _LARGEST_SIDE = 128
+_SMALLEST_SIDE = 24  # smaller images are shown larger
 _MOST_CLASSES = 100
 
 
@@ -44,10 +48,11 @@ def set_story(folder: RunFolder) -> Story:
     return Story(
         name=name_of(folder),
         title=_title(privacy),
-        lead=_lead(folder, result, images, names),
+        lead=_lead(folder, result, images, names, privacy),
         figures=tuple(_figures(evaluation, *told)),
         privacy=privacy,
         samples=tuple(_samples(images, names)),
+        curves=tuple(_curves(folder)),
         classes=() if classes is None else class_bars(names, classes),
         classes_note="" if evaluation is None else _learned(evaluation),
         measures=() if evaluation is None else tuple(_measures(evaluation)),
@@ -66,14 +71,18 @@ def _title(privacy: Privacy) -> str:
     return "A private synthetic data set" if privacy.events else "A public synthetic data set"
 
 
-def _lead(folder: RunFolder, result: Found, images: ImageSet, names: list[str]) -> str:
+def _lead(
+    folder: RunFolder, result: Found, images: ImageSet, names: list[str], privacy: Privacy
+) -> str:
     height, width, channels = images.image_shape
     kinds = f"{len(names)} classes" if names else "no labels"
+    use = "Anyone may use them for anything: what is done with them costs no more privacy."
+    if not privacy.private:
+        use = "They are NOT private: keep them to yourself."
     return (
         f"{len(images):,} images of {height}×{width} pixels and {channels} "
         f"{'channel' if channels == 1 else 'channels'}, with {kinds}, made by "
-        f"{result['method']} from {source_of(folder)}. Anyone may use them for anything: what is "
-        "done with them costs no more privacy."
+        f"{result['method']} from {source_of(folder)}. {use}"
     )
 
 
@@ -94,7 +103,7 @@ def _figures(
 
 def _learned(evaluation: Found) -> str:
     return (
-        f"Accuracy on {evaluation['test_count']:,} test images ({shown(evaluation['test'])}) of a "
+        f"Accuracy on {evaluation['test_count']:,} test images ({tested_on(evaluation)}) of a "
         f"CNN that learned from {evaluation['synthetic_count']:,} synthetic ones alone."
     )
 
@@ -166,6 +175,19 @@ _KINDS = (
 )
 
 
+def _curves(folder: RunFolder) -> Iterator[Curve]:
+    """Of every part of the run that has a loss, such as a generator's training."""
+    parts: dict[str, dict[int, float]] = {}
+    for line in metric_lines(folder):
+        if "part" in line and "loss" in line:
+            parts.setdefault(shown(line["part"]), {})[line["step"]] = float(line["loss"])
+    for part, losses in parts.items():
+        if len(losses) > 1 and all(map(math.isfinite, losses.values())):
+            points = tuple((float(step), losses[step]) for step in sorted(losses))
+            title = f"Loss of {part}"
+            yield Curve(title=title, across="step", up="loss", lines={title: points})
+
+
 def _samples(images: ImageSet, names: list[str]) -> Iterator[Samples]:
     """A strip for each class; of a set without labels there are some strips without names."""
     height, width, channels = images.image_shape
@@ -185,7 +207,7 @@ def _samples(images: ImageSet, names: list[str]) -> Iterator[Samples]:
 
 
 def _per_strip(size: tuple[int, int], channels: int, strips: int) -> int:
-    fit = _WIDEST // size[0]
+    fit = _WIDEST // max(size[0], _SMALLEST_SIDE)
     return max(1, min(fit, _MOST_PIXELS // (strips * size[0] * size[1] * channels)))
 
 
@@ -197,14 +219,15 @@ def _strip(
     size: tuple[int, int],
     places: int,
 ) -> Samples:
-    """Images from the left; strips are equally long, so that all images are equally large."""
+    """Images from the left, each as wide on the page as if all places were taken."""
     if not len(rows):
         return Samples(name=name, png=None, count=0, total=0)
     step = size[0] + _GAP
     tiles = [_tile(each, size) for each in np.asarray(images.images[rows])]
-    picture = Image.new(tiles[0].mode, (places * step - _GAP, size[1]), "white")
+    mode = "LA" if tiles[0].mode == "L" else "RGBA"  # gaps are of the page's colour
+    picture = Image.new(mode, (len(tiles) * step - _GAP, size[1]))
     for place, tile in enumerate(tiles):
-        picture.paste(tile, (place * step, 0))
+        picture.paste(tile.convert(mode), (place * step, 0))
     file = io.BytesIO()
     picture.save(file, "PNG", optimize=True)
     return Samples(
@@ -214,6 +237,7 @@ def _strip(
         total=total,
         width=picture.width,
         height=picture.height,
+        share=picture.width / (places * step - _GAP),
     )
 
 

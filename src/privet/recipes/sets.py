@@ -188,6 +188,12 @@ def _numbered(data: ImageSet) -> bool:
     return names == tuple(map(str, range(len(names))))
 
 
+def from_the_run(source: str) -> str:
+    """Where images come from that a run was given, in words."""
+    taken = isinstance(part_of(source), float | int)
+    return "set aside by the run" if taken else f"{shown(source)}, as in the run"
+
+
 def part_of(text: str | None) -> Part:
     """0.1 is a share, 100 a count, anything else a source."""
     if text is None:

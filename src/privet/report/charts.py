@@ -63,7 +63,9 @@ class _Axis:
     def over(cls, values: Sequence[float], start: float, end: float, least: float = 0.0) -> _Axis:
         """Whole steps around all values, `least` long or longer: small changes look small."""
         low, high = min(values), max(values)
-        low = min(low, high - least)
+        if high - low < least:
+            high = max(high, min((low + high + least) / 2, 1.0))  # no share is more than all
+            low = high - least
         step = _round_step((high - low or abs(high) or 1.0) / _TICKS)
         first, last = math.floor(low / step), math.ceil(high / step)
         return cls(first, max(last, first + 1), step, start, end)

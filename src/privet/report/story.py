@@ -108,6 +108,7 @@ class Samples:
         total: how many the set has.
         width: of the picture, in pixels.
         height: of the picture, in pixels.
+        share: of the page's width that it takes, from 0 to 1.
     """
 
     name: str
@@ -116,6 +117,7 @@ class Samples:
     total: int
     width: int = 0
     height: int = 0
+    share: float = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -403,6 +404,144 @@ def release_cost() -> str:
     return _table(("figure", "measured"), rows)
 
 
+def choosing() -> str:
+    """At ε = 1: what can be shared, what was public, and what it was worth."""
+    lines = []
+    for data, title in _TITLES.items():
+        lines += [(title, *each) for each in (*_models_at_one(data), *_sets_at_one(data))]
+    heads = ("data", "you share", "public", "method", "test accuracy, %", "minutes")
+    return _table(heads, lines)
+
+
+def _models_at_one(data: str) -> list[tuple[str, ...]]:
+    found: dict[str, Rows] = {}
+    for row in _study():
+        if row["data"] == data and row["epsilon"] == 1:
+            found.setdefault(row["name"], []).append(row)
+    frozen = "frozen" in _TITLES[data]
+    pretrained = "a pretrained encoder" if frozen else ""
+    public = {"cold": (pretrained or "nothing"), "warm": "4% of the images"}
+    public["warm + DOPE"] = public["warm"]
+    shared = "a linear model" if frozen else "a small CNN"
+    [alone] = [row for row in _study() if row["data"] == data and row["epsilon"] is None]
+    before = (shared, _both(public["warm"], pretrained), "public images alone")
+    return [
+        (*before, _seeds([alone["public_only"]]), ""),
+        *(_model_line(name, found[name], shared, public[name], pretrained) for name in _SHORT),
+    ]
+
+
+def _model_line(
+    name: str, rows: Rows, shared: str, public: str, pretrained: str
+) -> tuple[str, ...]:
+    return (
+        shared,
+        public if name == "cold" else _both(public, pretrained),
+        "`dope`, warm" if "DOPE" in name else f"`dp-sgd`, {name}",
+        _seeds([row["accuracy"] for row in rows]),
+        _minutes([row["seconds"] for row in rows]),
+    )
+
+
+def _both(one: str, other: str) -> str:
+    return f"{one}, {other}" if other else one
+
+
+def _sets_at_one(data: str) -> list[tuple[str, ...]]:
+    rows = {
+        (row["method"], row["classifier"]): row
+        for row in _kept("release_table")["rows"]
+        if row["data"] == data and row["epsilon"] == 1 and row["relation"] == "add-remove"
+    }
+    lines = []
+    for method, title in _METHODS.items():
+        linear = method.startswith("dp-logistic")
+        row = rows.get((method, "logistic" if linear else "cnn"))
+        if row is not None:
+            shared = "a linear model" if linear else "images; a CNN learned from them"
+            public = "nothing" if method in _WITHOUT_PUBLIC else "photos and letters"
+            name = title if linear else f"`{method}`"
+            lines.append((shared, public, name, _spread(row), _minutes([row["seconds"]])))
+    return lines
+
+
+_WITHOUT_PUBLIC = ("dp-merf", "dp-logistic-pixels")
+
+
+def _minutes(seconds: list[float]) -> str:
+    return f"{sum(seconds) / len(seconds) / 60:.1f}"
+
+
+def choosing_epsilon() -> str:
+    """FashionMNIST at every ε that was tried."""
+    models = {
+        f"{name}, a small CNN": {
+            each: _seeds([row["accuracy"] for row in _study() if _is(row, name, each)])
+            for each in _EPSILONS
+        }
+        for name in _SHORT
+    }
+    made = {
+        _METHODS[method] + ("" if kind == "logistic" else f", {_KINDS[kind]}"): {
+            row["epsilon"]: _spread(row)
+            for row in _kept("release_table")["rows"]
+            if (row["data"], row["method"], row["classifier"]) == ("fashion_mnist", method, kind)
+            and row["relation"] == "add-remove"
+        }
+        for method, kind in (
+            *(("sps-g", "cnn"), ("sps-g", "discriminant")),
+            *(("dp-logistic-pixels", "logistic"), ("dp-logistic-features", "logistic")),
+        )
+    }
+    lines = [
+        (name, *(found.get(each, "") for each in _EPSILONS))
+        for name, found in (models | made).items()
+    ]
+    return _table(("FashionMNIST", *(f"ε = {each:g}" for each in _EPSILONS)), lines)
+
+
+_EPSILONS = (0.2, 1.0, 2.0, 4.0, 10.0)
+
+
+def _is(row: dict[str, Any], name: str, epsilon: float) -> bool:
+    return (row["data"], row["name"], row["epsilon"]) == ("fashion_mnist", name, epsilon)
+
+
+def choosing_noise() -> str:
+    """Noise of one release, in units of the clip norm, for each image of a class."""
+    sigmas = {
+        row["epsilon"]: row["pld"]
+        for row in _results("calibration")["one_shot_releases"]
+        if row["releases"] == 1
+    }
+    sizes = (100, 500, 2000, 6000, 50_000)
+    lines = [
+        (f"{epsilon:g}", f"{sigma:.2f}", *(f"{sigma / size:.2g}" for size in sizes))
+        for epsilon, sigma in sigmas.items()
+    ]
+    return _table(("ε", "σ", *(f"{size:,} in a class" for size in sizes)), lines)
+
+
+def studies_so_far() -> str:
+    """How many runs of every study are there."""
+    learned = len(_study())
+    lines = [("`learn_table.py`", "all rows", str(learned))]
+    released = Counter(each["data"] for each in _kept("release_table")["runs"])
+    lines += [("`release_table.py`", _DATA.get(data, data), str(n)) for data, n in released.items()]
+    ladder = Counter(each.get("study", each["kind"]) for each in _kept("public_ladder")["runs"])
+    lines += [("`public_ladder.py`", name, str(count)) for name, count in ladder.items()]
+    lines += [("`release_ablations.py`", name, str(count)) for name, count in _ablations().items()]
+    return _table(("script", "part", "runs there"), lines)
+
+
+def _ablations() -> dict[str, int]:
+    if not (RESULTS / "release_ablations.json").exists():
+        return {"all tables": 0}
+    body = _kept("release_ablations")
+    counts = Counter(each["table"] for each in body["runs"])
+    return {body["titles"][table]: count for table, count in counts.items()}
+
+
 def _two(value: float) -> str:
     return f"{float(f'{value:.2g}'):,g}"
 
@@ -426,6 +565,10 @@ TABLES: dict[str, Callable[[], str]] = {
     "public_ladder": public_ladder,
     "public_studies": public_studies,
     "public_cost": public_cost,
+    "choosing": choosing,
+    "choosing_epsilon": choosing_epsilon,
+    "choosing_noise": choosing_noise,
+    "studies_so_far": studies_so_far,
 }
 
 

@@ -158,3 +158,11 @@ class TestPresets:
         assert privet(f"synthesize --out {tmp_path / 'run'} --resume --count 70").code == 0
         other = privet(f"synthesize --out {tmp_path / 'run'} --resume --count 80 --preset auto")
         assert (other.code, "in the run and" in other.err) == (2, True)
+
+
+def test_noise_beyond_any_signal_is_said_without_public_images(synthesize):
+    part = "every released number has more noise than a class of average size could have signal"
+    shown = synthesize("--epsilon 0.001 --declared-size 1400 --dry-run")
+    assert (shown.code, f"At ε = 0.001 {part}" in shown.err) == (0, True)
+    shown = synthesize("--epsilon 1 --declared-size 1400 --dry-run")
+    assert (shown.code, part in shown.err) == (0, False)

@@ -90,7 +90,7 @@ def quote(asked: SynthesisAsked, listener: Audience) -> SynthesisQuote:
         listener.note("Give --declared-size and public images to see what noise leaves.")
     else:
         signals = predicted(stage, stage.prepared(1, NoMemory(), listener))
-    for sentence in (*stage.sets.notes, *stage.choices, *warnings(stage.config, signals)):
+    for sentence in (*stage.sets.notes, *stage.choices, *warnings(stage, signals)):
         listener.note(sentence)
     return SynthesisQuote(
         config=stage.config,
@@ -124,8 +124,11 @@ def predicted(stage: SynthesisStage, prepared: Prepared) -> tuple[BlockSignal, .
     )
 
 
-def warnings(config: SynthesisConfig, signals: tuple[BlockSignal, ...]) -> list[str]:
+def warnings(stage: SynthesisStage, signals: tuple[BlockSignal, ...]) -> list[str]:
     """What noise swamps: allowed, and yet worth a sentence before it is paid for."""
+    config = stage.config
+    if not signals:
+        return _hopeless(stage)
     moments = [each for each in signals if not each.name.startswith(COUNTS)]
     best = max((each.ratio for each in moments), default=_LOW)
     if best < _LOW:
@@ -138,6 +141,17 @@ def warnings(config: SynthesisConfig, signals: tuple[BlockSignal, ...]) -> list[
         + ("make it smaller." if each in moments else "raise count_share.")
         for each in signals
         if each.ratio < _LOW
+    ]
+
+
+def _hopeless(stage: SynthesisStage) -> list[str]:
+    """Where nothing is public: no sum is longer than its images' clip norms together."""
+    config, noise = stage.config, stage.mechanisms[0].noise_multiplier
+    if config.declared_size is None or noise < config.declared_size / config.num_classes:
+        return []
+    return [
+        f"At ε = {config.budget.epsilon:g} every released number has more noise than a class of "
+        "average size could have signal: spend more, or make fewer classes."
     ]
 
 

@@ -188,7 +188,7 @@ def _run(
         encoders = CachedEncoders(memory, cache_folder(), listener.note)
         prepared = stage.prepared(state.first_count, encoders, listener, device)
         if state.reservation is None:
-            for sentence in warnings(stage.config, predicted(stage, prepared)):
+            for sentence in warnings(stage, predicted(stage, prepared)):
                 listener.note(sentence)
         with closing(open_ledger(stage.config, state, folder)) as ledger:
             reservation = find_or_reserve(

@@ -80,6 +80,7 @@ class TestSets:
         stored = load(runs / "set" / "synthetic")
         assert np.array_equal(found["arrays"]["images"], stored.images[:])
         assert found["arrays"]["probabilities"].shape == (60, 10)
+        found["arrays"].close()
         assert found["certificate"] == read(runs / "set" / "certificate.json")
         assert found["data"].class_names == stored.class_names
         assert found["data"].labels.tolist() == stored.labels.tolist()

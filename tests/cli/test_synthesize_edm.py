@@ -4,6 +4,8 @@ import json
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import save
 
 from privet.data import load
 from privet.privacy.certificate import NOTHING_PRIVATE
@@ -83,6 +85,24 @@ def test_other_settings_are_not_gone_on_with(edm, privet, tmp_path):
     done = privet(f"synthesize --out {tmp_path / 'run'} --resume --method {other}")
     assert done.code == 2
     assert "steps" in done.err
+
+
+@pytest.mark.parametrize("name", ["diffusion", "unfinished-diffusion"])
+@pytest.mark.parametrize("content", ["cut short", "of another network"])
+def test_what_was_kept_and_cannot_be_gone_on_with(edm, resumed, tmp_path, name, content):
+    assert edm().code == 0
+    run = tmp_path / "run"
+    (run / "result.json").unlink()
+    whole = (run / "steps" / "diffusion.safetensors").read_bytes()
+    (run / "steps" / "diffusion.safetensors").unlink()
+    other = save({"network/other": torch.zeros(3)})
+    damaged = run / "steps" / f"{name}.safetensors"
+    damaged.write_bytes(whole[:400] if content == "cut short" else other)
+    refused = resumed()
+    assert (refused.code, "remove " in refused.err) == (4, True), refused.err
+    assert refused.err.count("\n") == 2  # what DATA are, and one sentence
+    damaged.unlink()
+    assert resumed().code == 0
 
 
 @pytest.mark.parametrize(

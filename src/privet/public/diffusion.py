@@ -179,8 +179,14 @@ def _restored(
     adam: torch.optim.Optimizer,
     average: dict[str, Tensor],
 ) -> int:
-    network.load_state_dict(under("network/", kept))
-    restore_adam(adam, under("adam/", kept))
-    for name, each in under("average/", kept).items():
-        average[name].copy_(each)
-    return int(kept["step"])
+    try:
+        network.load_state_dict(under("network/", kept))
+        restore_adam(adam, under("adam/", kept))
+        for name, each in under("average/", kept).items():
+            average[name].copy_(each)
+        return int(kept["step"])
+    except (RuntimeError, KeyError, ValueError):
+        raise DataError(
+            "The checkpoint is of another network or version: remove what is unfinished among the "
+            "run's steps, and it begins again."
+        ) from None

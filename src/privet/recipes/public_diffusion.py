@@ -109,7 +109,14 @@ class Teaching:
             )
             return dict(task.network.state_dict())
 
-        task.network.load_state_dict(self.memory.once(name, train))
+        learned = self.memory.once(name, train)
+        try:
+            task.network.load_state_dict(learned)
+        except RuntimeError:
+            raise DataError(
+                f"What the run keeps of its {name} is of another network or version: remove it "
+                "from the run's steps, and it is made again."
+            ) from None
         task.network.eval()
 
 

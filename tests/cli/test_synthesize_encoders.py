@@ -69,6 +69,7 @@ def test_a_private_one_beside_a_public_one(synthesize, tmp_path, encoder):
         (f"private+private:seed=1 --method {SYSTEMS['sps-g']}", "one is enough"),
         (f"conv+none --method {SYSTEMS['sps-g']}", "--encoder is 'none': choose conv"),
         (f"several --method {SYSTEMS['sps-g']}", "--encoder is 'several': choose conv"),
+        (f"glyphs --channels rgb --method {SYSTEMS['sps-g']}", "is for grey images"),
         (f"conv+ --method {SYSTEMS['sps-g']}", "--encoder is 'conv+': choose conv"),
     ],
 )
@@ -94,3 +95,12 @@ def test_they_are_saved_and_read_again(tmp_path):
         assert SynthesisConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
         assert len(getattr(config.encoder, "choices", (1,))) == number
         assert staged(asked.placed()).config == config
+
+
+def test_the_encoder_that_comes_with_privet_needs_nothing_public(synthesize, tmp_path):
+    words = f"--method {SYSTEMS['sps-g']} --encoder glyphs --count 30"
+    result = synthesize(words)
+    assert result.code == 0, result.err
+    public = json.loads((tmp_path / "run" / "certificate.json").read_text())["public"]
+    assert any("glyphs of fonts" in each for each in public)
+    assert any("noise in the place of public images" in each for each in public)

@@ -16,6 +16,7 @@ from privet.recipes.run_config import read_model
         ("resnet9:width=4", (8, 8, 3), None),
         ("wrn-16-4", (32, 32, 3), None),
         ("efficientnet-lite0:image_size=64", (32, 32, 3), 12_810),
+        ("glyphs", (28, 28, 1), 10_250),
         ("efficientnet-lite0:hidden=20", (32, 32, 3), 1281 * 20 + 21 * 10),
     ],
 )

@@ -4,7 +4,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from privet.report import Fact, Figure, comparison, page
+from privet.report import Bar, Curve, Fact, Figure, comparison, page
 from tests.report.stories import NASTY, story
 
 VOID = {"meta", "img", "br", "link", "hr", "input"}
@@ -133,3 +133,26 @@ def test_curves_of_several_runs_share_a_chart():
     assert text.count("<polyline") == 2
     assert text.count('role="img"') == 1
     assert "first goes from 50% to 90%; second goes from 50% to 90%" in text
+
+
+def test_runs_of_one_ledger_share_its_picture():
+    def drawing(name, own):
+        bars = (
+            Bar("one", 0.5, "ε = 1", own=own == "one"),
+            Bar("two", 0.4, "ε = 0.8", own=own == "two"),
+        )
+        return replace(story(name), privacy=replace(story().privacy, budget=bars))
+
+    text = comparison([drawing("first", "one"), drawing("second", "two")])
+    assert text.count("What was reserved of the owner") == 1
+    for name in ("one", "two"):
+        assert f'<tr class="own"><th scope="row" title="{name}">' in text
+    apart = comparison([drawing("first", "one"), story("second")])
+    assert apart.count("What was reserved of the owner") == 2
+
+
+def test_a_limit_is_drawn_and_told():
+    budget = Curve(title="Spent", across="step", up="ε", lines={"ε": ((1, 0.5), (2, 1))}, limit=2.0)
+    text = page(replace(story(), curves=(budget,)))
+    assert 'class="limit"' in text
+    assert "The limit is 2." in text

@@ -35,7 +35,8 @@ def evaluate(
         typer.Option(
             metavar="NAME",
             help="For synthetic images, what looks at them: cnn (default), which learns from half "
-            "of the test images, efficientnet-lite0, 1 or 2, or inception (for FID, slow).",
+            "of the test images, glyphs (quick, for grey images), efficientnet-lite0, 1 or 2, or "
+            "inception (for FID, slow).",
         ),
     ] = None,
     json: AsJson = False,

@@ -37,8 +37,13 @@ class Watch:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._end()
+
+    def _end(self) -> None:
+        """Leave the bar as it is, to begin another or none."""
         if self._bar is not None:
             self._bar.stop()
+        self._bar = self._task = None
 
     def note(self, sentence: str) -> None:
         """One line."""
@@ -49,6 +54,7 @@ class Watch:
         if not self._wanted:
             return
         if self._bar is None or self._task is None:
+            self._end()
             self._bar, self._task = _new_bar(news)
         speed = "" if news.rows_per_second is None else f"{two_digits(news.rows_per_second)}/s"
         self._bar.update(
@@ -60,16 +66,18 @@ class Watch:
 
     def progress(self, name: str) -> Callable[[int, int], None]:
         """A bar for one part of a run: done, speed and time left."""
+        bar: Progress | None = None
         task: TaskID | None = None
 
         def tell(done: int, total: int) -> None:
-            nonlocal task
+            nonlocal bar, task
             if not self._wanted:
                 return
-            if self._bar is None:
+            if self._bar is None or self._task is not None:  # none, or that of training steps
+                self._end()
                 self._bar = _parts_bar()
-            if task is None:
-                task = self._bar.add_task(name, total=total)
+            if bar is not self._bar or task is None:
+                bar, task = self._bar, self._bar.add_task(name, total=total)
             self._bar.update(task, completed=done, total=total)
 
         return tell

@@ -83,8 +83,9 @@ def synthesize(
             METHOD,
             "What looks at images: conv[:epochs=12] (trained on public images), "
             "private[:share=0.5] (trained on private ones, for a share of ε), procedural (trained "
-            "on images of nothing), untrained, the encoder.safetensors of another run, or "
-            "efficientnet-lite0 to 2[:image_size=64]; several with + between them.",
+            "on images of nothing), glyphs (comes with Privet, for grey images), untrained, the "
+            "encoder.safetensors of another run, or efficientnet-lite0 to 2[:image_size=64]; "
+            "several with + between them.",
             "NAME|PATH[+…]",
         ),
     ] = None,

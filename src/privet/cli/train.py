@@ -79,8 +79,9 @@ def train(
         option(
             METHOD,
             "conv-net[:width=32,strided=true], linear, mlp[:hidden=200-200], resnet9, wrn-16-4, "
-            "wrn-40-4, vit, efficientnet-lite0 to 2[:image_size=112,hidden=200] (frozen, under a "
-            "private head), or the folder of a saved ViT or DeiT.",
+            "wrn-40-4, vit; a private head on a frozen efficientnet-lite0 to 2[:image_size=112,"
+            "hidden=200] or on glyphs (comes with Privet, for grey images); or the folder of a "
+            "saved ViT or DeiT.",
             "NAME|PATH",
         ),
     ] = None,

@@ -90,7 +90,7 @@ def _figures(
 
 
 def _curves(folder: RunFolder) -> Iterator[Curve]:
-    lines = _metrics(folder)
+    lines, budget = _metrics(folder), folder.read(CONFIG)["config"]["budget"]["epsilon"]
     for key, title, up, percent in (
         ("test_accuracy", "Test accuracy", "accuracy", True),
         ("epsilon", "Privacy spent", "ε", False),
@@ -100,7 +100,10 @@ def _curves(folder: RunFolder) -> Iterator[Curve]:
         changes = len({y for _, y in points}) > 1
         if len(points) > 1 and changes:
             curve = {title: points}
-            yield Curve(title=title, across="step", up=up, lines=curve, percent=percent)
+            limit = budget if key == "epsilon" else None
+            yield Curve(
+                title=title, across="step", up=up, lines=curve, percent=percent, limit=limit
+            )
 
 
 def _metrics(folder: RunFolder) -> list[dict[str, Any]]:

@@ -12,11 +12,13 @@ from privet.errors import ConfigError
 from privet.models import efficientnet_lite
 from privet.models.inception import Inception
 from privet.public import PublicRows
+from privet.recipes.models import GlyphHead
 from privet.recipes.releases import OnStep
 from privet.recipes.set_quality import Extractor, classifier
 from privet.share.panel import enough_training
 
 _IMAGE_SIZE = 112
+_GLYPHS = GlyphHead()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +77,16 @@ def _efficientnet(
     )
 
 
+def _glyphs(test: PublicRows, num_classes: int, on_step: OnStep | None = None) -> Eye:
+    """The encoder that comes with Privet: the same for all sets, and taught by none of them."""
+    return Eye(
+        name=f"glyphs, {_GLYPHS.num_features} features of the encoder that comes with Privet",
+        features=_GLYPHS.encoder(),
+        probabilities=None,
+        test=test,
+    )
+
+
 def _inception(test: PublicRows, num_classes: int, on_step: OnStep | None = None) -> Eye:
     """The network that gave the Fréchet Inception distance its name; six images a second."""
     return Eye(
@@ -90,6 +102,7 @@ EXTRACTORS: Mapping[str, Look] = {
     "efficientnet-lite0": partial(_efficientnet, 0),
     "efficientnet-lite1": partial(_efficientnet, 1),
     "efficientnet-lite2": partial(_efficientnet, 2),
+    "glyphs": _glyphs,
     "inception": _inception,
 }
 """By their names."""

@@ -42,7 +42,8 @@ class Curve:
             f"{name} goes from {self.worded(points[0][1])} to {self.worded(points[-1][1])}"
             for name, points in self.lines.items()
         )
-        return f"{self.title}, {self.up} over {self.across}: {'; '.join(ends)}."
+        limit = "" if self.limit is None else f" The limit is {self.worded(self.limit)}."
+        return f"{self.title}, {self.up} over {self.across}: {'; '.join(ends)}.{limit}"
 
     def worded(self, value: float) -> str:
         """A value of the vertical axis."""

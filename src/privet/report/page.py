@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.resources import files
 
@@ -12,7 +13,7 @@ from markupsafe import Markup
 
 from privet import __version__
 from privet.report.charts import Curve, line_chart
-from privet.report.story import Fact, Story
+from privet.report.story import Bar, Fact, Story
 
 
 def page(story: Story) -> str:
@@ -26,6 +27,7 @@ def comparison(stories: Sequence[Story]) -> str:
         stories=stories,
         cautions=_cautions(stories),
         columns=list(dict.fromkeys(each.name for story in stories for each in story.figures)),
+        budgets=_budgets(stories),
         curves=_together(stories),
         version=__version__,
     )
@@ -44,6 +46,35 @@ def _cautions(stories: Sequence[Story]) -> list[str]:
     return found
 
 
+@dataclass(frozen=True)
+class _Budget:
+    """What runs reserved of one owner's budget."""
+
+    note: str
+    bars: tuple[Bar, ...]
+
+
+def _budgets(stories: Sequence[Story]) -> list[_Budget]:
+    """One for each ledger, however many of the runs draw on it; bars of these runs stand out."""
+    found: dict[tuple[str, ...], list[tuple[Bar, ...]]] = {}
+    notes: dict[tuple[str, ...], str] = {}
+    for each in (story.privacy for story in stories):
+        if each.budget:
+            key = tuple(bar.name for bar in each.budget)
+            found.setdefault(key, []).append(each.budget)
+            notes.setdefault(key, each.budget_note)
+    return [
+        _Budget(
+            notes[key],
+            tuple(
+                replace(bars[0], own=any(bar.own for bar in bars))
+                for bars in zip(*same, strict=True)
+            ),
+        )
+        for key, same in found.items()
+    ]
+
+
 def _fact(facts: Sequence[Fact], name: str) -> str | None:
     return next((each.value for each in facts if each.name == name), None)
 
@@ -60,9 +91,7 @@ def _together(stories: Sequence[Story]) -> list[Curve]:
 
 
 def _without_lines(curve: Curve) -> Curve:
-    return Curve(
-        title=curve.title, across=curve.across, up=curve.up, lines={}, percent=curve.percent
-    )
+    return replace(curve, lines={}, limit=None)
 
 
 @lru_cache(maxsize=1)

@@ -6,7 +6,7 @@ import json
 import shutil
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -154,7 +154,7 @@ def demo(
     public, real = _compared(folder, listener)
     found = Accuracies(classifier=classifier, images=images, public=public, real=real)
     with closing(Ledger.open(folder / _LEDGER)) as ledger:
-        guarantee = ledger.guarantee(terms.epsilon)
+        guarantee = replace(ledger.guarantee(terms.epsilon), accountant=ledger.composition)
     stories = [story(folder / _MODEL), story(folder / _IMAGES), *_baselines(found)]
     write_whole(folder / _REPORT, memoryview(comparison(stories).encode()))
     return DemoResult(folder=folder, guarantee=guarantee, accuracy=found)

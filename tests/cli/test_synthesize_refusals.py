@@ -57,6 +57,7 @@ REFUSALS = [
     (f"{SPS_PLUS},per_pseudo=11", 2, "A pseudo-class holds 1 to 10 classes, not 11."),
     (f"{SPS_PLUS},per_pseudo=4,pseudo_count=7", 2, "10 classes equally often: give 5 or 10"),
     (f"{SPS_PLUS},pseudo_count=7", 2, "7 pseudo-classes of 2 cannot hold each of 10 classes"),
+    ("--method sps:class_size=100000 --encoder glyphs", 2, "GiB of memory where there are"),
     (f"{SPS_PLUS},class_layers=9", 2, "class_layers is 9 and the encoder has 5 layers"),
     (f"{SPS_PLUS},layers=conv1,class_layers=1", 2, "The encoder has no layer 'conv1': choose"),
     ("--classes even", 2, "--classes is 'even': choose balanced, released."),

@@ -95,9 +95,7 @@ def quote(asked: SynthesisAsked, listener: Audience) -> SynthesisQuote:
     return SynthesisQuote(
         config=stage.config,
         noise_multiplier=stage.mechanisms[0].noise_multiplier,
-        coordinates=sum(
-            block.numel() for each in stage.outline for block in each.embedding.zeros().values()
-        ),
+        coordinates=sum(each.embedding.num_coordinates for each in stage.outline),
         plan=stage.plan,
         guarantee=_guarantee(stage),
         signals=signals,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 
 from privet.data import load
 from privet.data.options import Channels
+from privet.errors import ConfigError
 from privet.hedge import GaussianSum
 from privet.privacy import Ledger, Plan
 from privet.public import PublicRows, fractal_noise
@@ -31,6 +33,7 @@ from privet.recipes.synthesis_methods import (
     outline_of,
 )
 
+_COPIES = 3  # of a release in memory: its sum, what is added to it, and what becomes of it
 _NOISE_IMAGES = 4000
 
 
@@ -176,7 +179,19 @@ def staged(asked: SynthesisAsked, *, seeded: bool = False, unread: bool = False)
         choices=choices,
     )
     _ = stage.mechanisms  # which refuse clip norms that cannot be
+    _require_memory(max(each.embedding.num_coordinates for each in stage.outline))
     return stage
+
+
+def _require_memory(coordinates: int) -> None:
+    """Refuse a release that this machine cannot hold, before anything is reserved."""
+    needed = _COPIES * torch.float64.itemsize * coordinates
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > memory:
+        raise ConfigError(
+            f"The release has {coordinates:,} numbers, which take {needed / 2**30:,.0f} GiB of "
+            f"memory where there are {memory / 2**30:,.0f}: choose smaller sizes in --method."
+        )
 
 
 def _prepared(

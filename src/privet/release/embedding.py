@@ -108,6 +108,13 @@ class Embedding:
         """Counts among them."""
         return self.parts if self.counts is None else (*self.parts, self.counts)
 
+    @property
+    def num_coordinates(self) -> int:
+        """How many numbers are released."""
+        return sum(
+            part.num_groups * size for part in self.all_parts for size in part.sizes.values()
+        )
+
     def zeros(self) -> Blocks:
         """A block for each kind of moment of each part: (groups, coordinates)."""
         return {

@@ -236,7 +236,46 @@ def test_private_data_are_refused_as_test_images(privet, made):
     assert (done.code, "names the private data themselves" in done.err) == (2, True)
 
 
+def test_a_model_needs_no_panel(privet, train, tmp_path):
+    assert train().code == 0
+    refused = privet(f"evaluate {tmp_path / 'run'} --panel all")
+    assert (refused.code, "--panel is for runs of" in refused.err) == (2, True)
+
+
 def test_a_model_needs_no_extractor(privet, train, tmp_path):
     assert train().code == 0
     refused = privet(f"evaluate {tmp_path / 'run'} --extractor cnn")
     assert (refused.code, "--extractor is for runs" in refused.err) == (2, True)
+
+
+def test_a_panel_of_classifiers_beside_public_images_alone(privet, evaluated, made):
+    words = f"--method {SYSTEMS['sps-g']} --encoder glyphs --epsilon 2 --delta 1e-5 --count 60"
+    out = made(f"{words} --public 0.2 --test 100")
+    found = evaluated(f"{out} --panel logistic,cnn --extractor glyphs")
+    assert found["extractor"].startswith("glyphs, 1024 features")
+    assert [each["classifier"] for each in found["panel"]] == ["logistic", "cnn"]
+    logistic, cnn = found["panel"]
+    assert logistic["public"] > 0.8 > logistic["synthetic"] >= 0
+    assert cnn["synthetic"] == found["cas"]
+    assert privet(f"report {out}").code == 0
+    page = (out / "report.html").read_text()
+    assert "public images alone" in page
+    assert "panel, logistic" in page
+
+
+def test_a_panel_without_public_classes(evaluated, made):
+    out = made(f"{RELEASE} --test 100")
+    [found] = evaluated(f"{out} --panel logistic")["panel"]
+    assert found["public"] is None
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("--panel forest", "--panel is 'forest': choose logistic, mlp, cnn"),
+        ("--panel cnn,cnn", "--panel names the same classifier twice"),
+    ],
+)
+def test_a_panel_that_there_is_not(privet, made, words, sentence):
+    refused = privet(f"evaluate {made(f'{RELEASE} --test 100')} {words}")
+    assert (refused.code, sentence in refused.err) == (2, True), refused.err

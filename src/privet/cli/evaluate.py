@@ -39,6 +39,14 @@ def evaluate(
             "inception (for FID, slow).",
         ),
     ] = None,
+    panel: Annotated[
+        str | None,
+        typer.Option(
+            metavar="all|NAME,…",
+            help="For synthetic images, train classifiers on them and on the run's public images: "
+            "logistic, mlp, cnn, conv-net, resnet-9, wide-resnet.",
+        ),
+    ] = None,
     json: AsJson = False,
 ) -> None:
     """Measure how good a run's model or synthetic images are.
@@ -52,11 +60,12 @@ def evaluate(
 
     if not RunFolder(folder).holds_run:
         with Watch(bar=not json) as watch:
-            found_set = evaluate_set(folder, test, extractor, watch.note, watch.progress)
+            found_set = evaluate_set(folder, test, extractor, watch.note, watch.progress, panel)
         _show(found_set, json)
         return
-    if extractor is not None:
-        raise ConfigError("--extractor is for runs of 'privet synthesize': leave it out.")
+    for name, given in {"extractor": extractor, "panel": panel}.items():
+        if given is not None:
+            raise ConfigError(f"--{name} is for runs of 'privet synthesize': leave it out.")
     found = evaluate_model(folder, test)
     for sentence in found.notes:
         typer.echo(sentence, err=True)

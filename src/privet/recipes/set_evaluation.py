@@ -8,7 +8,7 @@ where its format allows it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from privet.recipes.releases import OnStep
 from privet.recipes.run_certificate import certificate_of
 from privet.recipes.run_folder import MEMORISATION, SYNTHETIC, RunFolder
 from privet.recipes.set_extractors import EXTRACTORS, Eye, Look
+from privet.recipes.set_panel import PanelScore, panel_names, panel_scores
 from privet.recipes.set_quality import MOST, Closest, Extractor, SetQuality, set_quality
 from privet.recipes.sets import DataChoice, Sets, from_the_run, part_of, read_sets, refuse_private
 from privet.recipes.stored_evaluation import Kind, store
@@ -48,6 +49,7 @@ class SetEvaluation:
         quality: all figures.
         picture: synthetic images beside those that the run saw, if these are public.
         guarantee: of the run.
+        panel: of classifiers that learned from the images, if they were asked for.
     """
 
     test: str
@@ -57,6 +59,7 @@ class SetEvaluation:
     quality: SetQuality
     picture: Path | None
     guarantee: str
+    panel: tuple[PanelScore, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
@@ -67,6 +70,7 @@ class SetEvaluation:
             "class_names": list(self.class_names),
             **self.quality.to_json(),
             "cas_worst_class_name": self.worst_class_name,
+            "panel": [asdict(each) for each in self.panel],
             "picture": None if self.picture is None else str(self.picture),
             "guarantee": self.guarantee,
         }
@@ -96,6 +100,7 @@ class SetEvaluation:
             "density": f"{found.density:.2f} ({made} among {real}; about 1 if they are alike)",
             "coverage": f"{found.coverage:.1%} of {real} have one of {made} ones near them",
             **self._score_in_words(),
+            **{f"panel, {each.classifier}": each.in_words() for each in self.panel},
             **self._memory_in_words(),
             "guarantee": self.guarantee,
         }
@@ -138,6 +143,7 @@ def evaluate_set(
     extractor: str | None = None,
     note: Callable[[str], object] = lambda sentence: None,
     progress: Progress | None = None,
+    panel: str | None = None,
 ) -> SetEvaluation:
     """Read the images of a finished run and judge them; what was found is kept in its folder.
 
@@ -147,12 +153,13 @@ def evaluate_set(
         extractor: the name of what looks at images.
         note: told what is worth a line.
         progress: told how many images were looked at.
+        panel: classifiers that learn from the images too: `all`, or names with commas.
     """
-    folder = RunFolder(out, "synthesize")
+    folder, kinds = RunFolder(out, "synthesize"), panel_names(panel)
     look = EXTRACTORS[named(EXTRACTORS, extractor or "cnn", "--extractor")]
     _require_run(folder)
     with folder.claimed():  # so that nobody adds images while they are looked at
-        found = _evaluated(folder, look, test, note, progress)
+        found = _evaluated(folder, look, kinds, test, note, progress)
         picture = None if found.picture is None else found.picture.name
         store(folder, Kind.SET, {**found.to_json(), "picture": picture}, note)
     return found
@@ -161,6 +168,7 @@ def evaluate_set(
 def _evaluated(
     folder: RunFolder,
     look: Look,
+    kinds: tuple[str, ...],
     test: str | None,
     note: Callable[[str], object],
     progress: Progress | None,
@@ -171,8 +179,10 @@ def _evaluated(
     made, seen = PublicRows.from_images(synthetic), _seen(folder, config, note)
     if config.class_names:
         note("A CNN learns from the synthetic images: the more there are, the longer it takes.")
-    num_classes = max(1, len(config.class_names))
-    eye = look(PublicRows.from_images(real), num_classes, _bar(progress, "extractor"))
+    num_classes, tested = max(1, len(config.class_names)), PublicRows.from_images(real)
+    if kinds and num_classes < 2:
+        raise ConfigError("--panel needs labels of two classes or more: leave it out.")
+    eye = look(tested, num_classes, _bar(progress, "extractor"))
     quality = _quality(eye, made, seen, num_classes, progress)
     return SetEvaluation(
         test=where,
@@ -182,7 +192,20 @@ def _evaluated(
         quality=quality,
         picture=_picture(folder, quality.closest, made, seen),
         guarantee=promise(certificate),
+        panel=panel_scores(
+            kinds,
+            made,
+            tested,
+            seen if _knows_classes(config) else None,
+            num_classes,
+            _bar(progress, "panel"),
+        ),
     )
+
+
+def _knows_classes(config: SynthesisConfig | PublicConfig) -> bool:
+    """Whether labels of public images mean the classes of the set: a share's do."""
+    return isinstance(config, PublicConfig) or _is_share(config.data.public)
 
 
 def _quality(

@@ -98,7 +98,15 @@ def _figures(
             "worst class",
             worst(names, evaluation["cas_by_class"]),
         )
+        yield from _public_alone(evaluation)
     yield epsilon_figure(privacy)
+
+
+def _public_alone(evaluation: Found) -> Iterator[Figure]:
+    """What the same CNN learned from public images, if somebody asked for it."""
+    for each in evaluation.get("panel", ()):
+        if each["classifier"] == "cnn" and each["public"] is not None:
+            yield Figure(f"{each['public']:.1%}", "public images alone", "the same CNN")
 
 
 def _learned(evaluation: Found) -> str:
@@ -119,6 +127,16 @@ def _measures(found: Found) -> Iterator[Measure]:
             span="0 to 100%",
             meaning="Classification accuracy score: what a CNN learns from synthetic images alone.",
             on=_learned(found),
+        )
+    for each in found.get("panel", ()):
+        beside = "" if each["public"] is None else f" (of public images alone {each['public']:.1%})"
+        yield Measure(
+            name=f"panel, {shown(each['classifier'])}",
+            value=f"{each['synthetic']:.1%}{beside}",
+            better="higher",
+            span="0 to 100%",
+            meaning="Test accuracy of this classifier, trained on synthetic images alone.",
+            on=f"{found['synthetic_count']:,} synthetic and {found['test_count']:,} test images",
         )
     for name, key, percent, better, span, meaning in _KINDS:
         value = found.get(key)

@@ -99,7 +99,7 @@ def test_steps_and_views_of_the_warm_up(train, tmp_path):
     done = train(f"{words} --warm-up-steps sam:radius=0.2 --warm-up-augment cutout")
     assert done.code == 0, done.err
     warm_up = config(tmp_path / "run")["training"]["warm_up"]
-    assert warm_up["sharpness"] == {"kind": "sam", "radius": 0.2, "alpha": 0.4}
+    assert warm_up["sharpness"].items() >= {"kind": "sam", "radius": 0.2, "alpha": 0.4}.items()
     assert warm_up["augment"]["cutout"] == 4
     assert train(f"{words} --resume").code == 0
     assert train("--warm-up-steps sam", out="other").code == 2  # nothing is public

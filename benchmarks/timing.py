@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 Run = Callable[[], Any]
+FEWEST_ROUNDS = 2
 
 
 @dataclass(frozen=True)
@@ -26,13 +28,23 @@ class Seconds:
         pairs = zip(self.rounds[name], self.rounds[base], strict=True)
         return statistics.median(one / other for one, other in pairs)
 
+    def ratio_of_bests(self, name: str, base: str) -> float:
+        """Of each one's fastest round: for few rounds beside others who use the machine."""
+        return min(self.rounds[name]) / min(self.rounds[base])
 
-def timed(runs: dict[str, Run], rounds: int) -> Seconds:
-    """Each once to warm up, then in turn."""
+
+def timed(runs: dict[str, Run], rounds: int, budget: float = math.inf) -> Seconds:
+    """Each once to warm up, then in turn; no new round after the second when the budget is used up.
+
+    So a slow machine gives fewer rounds in the same time.
+    """
+    begin = time.perf_counter()
     for run in runs.values():
         run()
     seconds: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(rounds):
+    for done in range(rounds):
+        if done >= FEWEST_ROUNDS and time.perf_counter() - begin > budget:
+            break
         for name, run in runs.items():
             start = time.perf_counter()
             run()

@@ -33,6 +33,7 @@ PUBLIC_BATCH = 3
 
 ENGINES = {
     "loop": Engine(name="loop"),
+    "loop side by side": Engine(name="loop", physical_batch=4),
     "batched": Engine(name="batched", physical_batch=4),
     "ghost": Engine(name="ghost", physical_batch=6),
 }

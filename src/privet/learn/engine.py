@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from privet.errors import ConfigError
 from privet.hedge import Summand, Units
 from privet.learn.calls import Calls, Unsupported, recorded
 from privet.learn.gradients import Blocks, combined, trainable
+from privet.learn.lanes import num_lanes
 from privet.learn.loop import LoopSum
 from privet.learn.objective import Examples, Objective
 from privet.learn.tape import AnyRule, TapeSum, may_ghost, rules_for
@@ -24,6 +26,8 @@ from privet.learn.tape import AnyRule, TapeSum, may_ghost, rules_for
 _MEMORY = 3 << 27  # bytes that a physical batch may take: more is no faster, caches are small
 _MOST_UNITS = 256
 _ROUNDS = 3
+_SHARE_OF_MEMORY = 8  # of the machine's memory, that units side by side may take: an eighth
+_TURNS = 2  # units for each core in a physical batch of the loop: cores wait at its end
 _TOLERANCE = {torch.float64: 1e-8, torch.float32: 2e-3}
 
 UnitsOf = Callable[[int], Units]
@@ -44,6 +48,10 @@ class Engine:
 
     name: EngineName
     physical_batch: int = 1
+
+    def __str__(self) -> str:
+        loop, batch = self.name is EngineName.LOOP, self.physical_batch
+        return f"{self.name.value} of {batch}" if loop and batch > 1 else self.name.value
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", EngineName(self.name))
@@ -81,8 +89,8 @@ def plan_engine(objective: Objective, units_of: UnitsOf) -> EnginePlan:
     """The fastest engine that agrees with the loop on random inputs."""
     try:
         names = [EngineName.BATCHED, *[EngineName.GHOST] * objective.linear]
-        candidates = [_sized(name, objective, units_of) for name in names]
-        for engine in candidates:
+        others = [_sized(name, objective, units_of) for name in names]
+        for engine in others:
             _require_agreement(objective, engine, units_of(3))
     except Unsupported as reason:
         return EnginePlan(
@@ -90,16 +98,14 @@ def plan_engine(objective: Objective, units_of: UnitsOf) -> EnginePlan:
             seconds_per_unit={},
             reason=f"the only one, {reason}",
         )
-    engines = [Engine(name=EngineName.LOOP), *candidates]
-    seconds = _seconds_per_unit(objective, engines, units_of)
-    best = min(engines, key=lambda each: seconds[each.name.value])
+    best, seconds = _fastest(objective, [*_loops(objective, units_of), *others], units_of)
     return EnginePlan(engine=best, seconds_per_unit=seconds, reason="the fastest here")
 
 
 def with_physical_batch(name: EngineName, objective: Objective, units_of: UnitsOf) -> Engine:
     """A chosen engine, with a physical batch that fits."""
     if name is EngineName.LOOP:
-        return Engine(name=name)
+        return _fastest(objective, _loops(objective, units_of), units_of)[0]
     try:
         engine = _sized(name, objective, units_of)
         _require_agreement(objective, engine, units_of(3))
@@ -172,16 +178,38 @@ def _with(objective: Objective, **changes: Any) -> Objective:
     return Objective(**{**vars(objective), **changes})
 
 
-def _seconds_per_unit(
+def _loops(objective: Objective, units_of: UnitsOf) -> list[Engine]:
+    """One unit at a time, and some turns of one unit for each core where the model allows it."""
+    single, lanes = Engine(name=EngineName.LOOP), num_lanes(objective.model)
+    if lanes == 1:
+        return [single]
+    try:
+        fitting = (
+            _memory() // _SHARE_OF_MEMORY // _bytes_per_unit(EngineName.LOOP, objective, units_of)
+        )
+    except Unsupported:  # what its layers see is not known, nor how much memory they take
+        return [single]
+    units = min(_TURNS * lanes, fitting)
+    return [single, Engine(name=EngineName.LOOP, physical_batch=units)] if units > 1 else [single]
+
+
+def _memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _fastest(
     objective: Objective, engines: Sequence[Engine], units_of: UnitsOf
-) -> dict[str, float]:
-    """The best of some rounds in which engines take turns: others may use the machine as well."""
-    best = {engine.name.value: math.inf for engine in engines}
-    for _ in range(_ROUNDS):
+) -> tuple[Engine, dict[str, float]]:
+    """By seconds per unit: the best of some rounds in which engines take turns.
+
+    Others may use the machine as well.
+    """
+    best = {str(engine): math.inf for engine in engines}
+    for _ in range(_ROUNDS if len(engines) > 1 else 0):
         for engine in engines:
             seconds = _seconds(objective, engine, units_of(engine.physical_batch))
-            best[engine.name.value] = min(best[engine.name.value], seconds)
-    return best
+            best[str(engine)] = min(best[str(engine)], seconds)
+    return min(engines, key=lambda each: best[str(each)]), best
 
 
 def _seconds(objective: Objective, engine: Engine, units: Units) -> float:
@@ -199,10 +227,13 @@ def _seconds(objective: Objective, engine: Engine, units: Units) -> float:
 
 
 def _sized(name: EngineName, objective: Objective, units_of: UnitsOf) -> Engine:
-    """With as many units as fit, by what the layers of one unit see and return, and its gradient.
+    """With as many units as fit."""
+    fitting = _MEMORY // _bytes_per_unit(name, objective, units_of)
+    return Engine(name=name, physical_batch=max(1, min(_MOST_UNITS, fitting)))
 
-    Of the gradient counts what the engine writes out.
-    """
+
+def _bytes_per_unit(name: EngineName, objective: Objective, units_of: UnitsOf) -> int:
+    """What the layers of one unit see and return, and as much of its gradient as is written out."""
     rules = rules_for(objective.model, objective.num_views)
     views = objective.views(units_of(1))
     calls = recorded(
@@ -221,8 +252,7 @@ def _sized(name: EngineName, objective: Objective, units_of: UnitsOf) -> Engine:
     written = _written(rules, calls) if ghost else set(trainable(objective.model))
     parameters = trainable(objective.model).items()
     gradient = sum(_bytes(parameter) for key, parameter in parameters if key in written)
-    per_unit = seen // len(objective.weights) + gradient
-    return Engine(name=name, physical_batch=max(1, min(_MOST_UNITS, _MEMORY // max(1, per_unit))))
+    return max(1, seen // len(objective.weights) + gradient)
 
 
 def _written(rules: Sequence[AnyRule], calls: Calls) -> set[str]:

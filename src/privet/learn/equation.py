@@ -13,14 +13,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from privet.errors import ConfigError
 from privet.hedge import Steps, Summand, Units, clipped_sum
-from privet.learn.engine import Engine, gradient_sum
+from privet.learn.engine import Engine, EngineName, gradient_sum
 from privet.learn.gradients import (
     Blocks,
     PrivateGradient,
@@ -30,16 +31,19 @@ from privet.learn.gradients import (
     trainable,
 )
 from privet.learn.keys import Keys, Purpose
+from privet.learn.lanes import num_lanes, side_by_side
+from privet.learn.leaves import Leaves
 from privet.learn.objective import Examples, Loss, Objective, cross_entropy, of_declared
 from privet.learn.origins import NoOrigin, Origin
 from privet.learn.perturbations import Perturbation, Unperturbed
 from privet.learn.scales import Scale, Unscaled
 from privet.learn.updates import SGD, Memory, Pace, Update
 from privet.learn.views import AsIs, Surroundings, Views
-from privet.optim.sharpness import gradient_of
 from privet.public import PublicRows
 
 INPUTS, TARGETS = "images", "labels"
+
+_ROWS_PER_LANE = 16  # public rows at a time: as many as fill a core, few enough for its cache
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,20 +226,24 @@ class Equation:
         rows = self.public.sample(count * self.public_batch, generator)
         views = self.method.views.single(Examples(rows.inputs, rows.targets), generator)
         with at_weights(self.model, weights):
-            return tuple(
-                self._public_gradient(Examples(inputs, targets))
-                for inputs, targets in zip(
-                    torch.split(views.inputs, self.public_batch),
-                    torch.split(views.targets, self.public_batch),
-                    strict=True,
-                )
-            )
+            return tuple(self._public_gradient(batch) for batch in views.split(self.public_batch))
 
     def _public_gradient(self, views: Examples) -> PublicGradient:
-        parameters = trainable(self.model)
-        with torch.enable_grad():
-            loss = self.loss(self.model(views.inputs), views.targets).mean()
-            return PublicGradient(gradient_of(loss, parameters))
+        """Of the mean loss; a few rows on each core where the loop takes units side by side."""
+        leaves = Leaves(self.model)
+
+        def gradient(part: Examples) -> tuple[Tensor, ...]:
+            def loss() -> Tensor:
+                return self.loss(self.model(part.inputs), part.targets).sum() / len(views)
+
+            return leaves.gradients(loss)
+
+        side = self.engine.name is EngineName.LOOP and self.engine.physical_batch > 1
+        lanes = num_lanes(self.model) if side else 1
+        with leaves.in_place():
+            parts = views.split(_ROWS_PER_LANE if lanes > 1 else len(views))
+            total = reduce(torch._foreach_add, side_by_side(gradient, parts, lanes))
+        return PublicGradient(dict(zip(trainable(self.model), total, strict=True)))
 
     def _joined_sum(self, summand: Summand, steps: Steps, step: int) -> Blocks:
         """Public rows, sampled, clipped and added like private ones, without noise of their own."""

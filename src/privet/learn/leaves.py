@@ -30,9 +30,9 @@ class Leaves:
         ]
 
     def gradients(self, loss: Callable[[], Tensor]) -> tuple[Tensor, ...]:
-        """Of a loss of the model, for each trainable parameter."""
+        """Of a loss of the model, for each trainable parameter, while leaves are in place."""
         leaves = [leaf for _, _, leaf in self._layers]
-        with self._in_place(), torch.enable_grad():
+        with torch.enable_grad():
             # Parameters too: some are no standardised weights, and those may be used elsewhere.
             found = torch.autograd.grad(loss(), [*self._parameters, *leaves], allow_unused=True)
         total: dict[int, Tensor | None] = {}
@@ -51,7 +51,8 @@ class Leaves:
         )
 
     @contextmanager
-    def _in_place(self) -> Iterator[None]:
+    def in_place(self) -> Iterator[None]:
+        """In the model, for as many gradients as wanted."""
         try:
             for layer, _, leaf in self._layers:
                 # Beside the method, not instead of it: the class is not touched.

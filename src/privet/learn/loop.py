@@ -1,7 +1,8 @@
 """The loop engine: one ordinary backward pass per unit, over its own views.
 
 With many views per example it is as fast as training without privacy, it takes any module, and
-its memory does not grow with the batch.
+its memory does not grow with the logical batch. Units of one physical batch are taken side by side
+where the model allows it.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from torch import Tensor
 
 from privet.hedge import Units
 from privet.learn.gradients import Blocks, at_weights, squared_norm
+from privet.learn.lanes import num_lanes, side_by_side
 from privet.learn.leaves import Leaves
 from privet.learn.objective import Examples, Objective
 
 
 class LoopSum:
-    """A summand whose gradients are taken unit by unit; best with a physical batch of one."""
+    """A summand whose gradients are taken unit by unit."""
 
     def __init__(self, objective: Objective) -> None:
         self._objective = objective
@@ -35,7 +37,7 @@ class LoopSum:
 
     def norms(self, units: Units) -> Tensor:
         """Norms of gradients that are kept until they are summed."""
-        gradients = [self._gradient(views) for views in self._views(units)]
+        gradients = self._gradients(list(self._views(units)))
         self._kept[units] = gradients
         norms = [math.sqrt(squared_norm(gradient)) for gradient in gradients]
         precision = next(iter(self._objective.weights[0].values())).dtype
@@ -60,20 +62,29 @@ class LoopSum:
         for start, end in pairwise(bounds):
             yield Examples(views.inputs[start:end], views.targets[start:end])
 
-    def _gradient(self, views: Examples) -> tuple[Tensor, ...]:
-        """One unit's s ⊙ g − o, g the mean over weights and views of ∇ℓ."""
-        objective = self._objective
-        total: tuple[Tensor, ...] = ()
-        for number, group in enumerate(objective.dealt_out(views)):
-            with at_weights(objective.model, objective.weights[number]):
-                found = self._leaves(number).gradients(partial(self._loss, group, len(views)))
+    def _gradients(self, units: list[Examples]) -> list[tuple[Tensor, ...]]:
+        """Each unit's s ⊙ g − o, g the mean over weights and views of ∇ℓ."""
+        objective, lanes = self._objective, num_lanes(self._objective.model)
+        dealt = [objective.dealt_out(views) for views in units]
+        totals: list[tuple[Tensor, ...]] = []
+        for number, weights in enumerate(objective.weights):
+            groups = [
+                (groups[number], len(views)) for groups, views in zip(dealt, units, strict=True)
+            ]
+            with at_weights(objective.model, weights), self._leaves(number).in_place():
+                found = side_by_side(partial(self._gradient, number), groups, lanes)
             # Not in place: autograd may hand out one tensor for two parameters.
-            total = torch._foreach_add(total, found) if total else found
-        return objective.centred(total)
+            totals = list(map(torch._foreach_add, totals, found)) if totals else found
+        return list(map(objective.centred, totals))
 
-    def _loss(self, group: Examples, count: int) -> Tensor:
-        outputs = self._objective.model(group.inputs)
-        return self._objective.loss(outputs, group.targets).sum() / count
+    def _gradient(self, number: int, group: tuple[Examples, int]) -> tuple[Tensor, ...]:
+        views, count = group
+
+        def loss() -> Tensor:
+            outputs = self._objective.model(views.inputs)
+            return self._objective.loss(outputs, views.targets).sum() / count
+
+        return self._leaves(number).gradients(loss)
 
     def _leaves(self, number: int) -> Leaves:
         """Kept from example to example, for each of the weights."""

@@ -29,6 +29,11 @@ class Examples:
     def __len__(self) -> int:
         return len(self.inputs)
 
+    def split(self, size: int) -> list[Examples]:
+        """So many at a time, and what is left."""
+        parts = zip(torch.split(self.inputs, size), torch.split(self.targets, size), strict=True)
+        return [Examples(inputs, targets) for inputs, targets in parts]
+
 
 class Loss(Protocol):
     """One number per input."""

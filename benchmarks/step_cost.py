@@ -151,7 +151,7 @@ def many_views(rounds: int, units: int) -> dict[str, float]:
                 replace(step, method=replace(base, scale=PublicMoments())), steps(LOOP)
             ),
         }
-        seconds = timed(runs, rounds, budget=45)
+        seconds = timed(runs, rounds, budget=70)
     extra = {
         f"{name}_over_its_images": seconds.ratio_of_bests(name, "private") / (1 + public)
         for name in ("dope", "mirror", "adadps")
@@ -380,7 +380,7 @@ def measure(rounds: int, seed: int) -> dict[str, float]:
     torch.manual_seed(seed)
     np.random.default_rng(seed)
     found = {
-        **many_views(rounds, units=4),
+        **many_views(rounds, units=8),
         **against_others(3, units=6),
         **one_view(2 * rounds),
         **perturbations(rounds, units=8),

@@ -23,8 +23,9 @@ browser:
 demo: setup
 	$(BIN)/privet demo --out privet-demo --force
 
+# One worker for each core, with one thread each: two threads of a small test wait for each other.
 test: setup
-	$(BIN)/python -m pytest -q
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses auto --dist loadfile
 
 lint: setup
 	$(BIN)/ruff check --no-cache

@@ -15,6 +15,15 @@ def _one_thread():
     torch.set_num_threads(before)
 
 
+@pytest.fixture(autouse=True)
+def _two_lanes(request):
+    """For the engine that takes units side by side: with one thread it would take them in turn."""
+    side_by_side = "side by side" in request.node.name
+    torch.set_num_threads(2 if side_by_side else 1)
+    yield
+    torch.set_num_threads(1)
+
+
 @pytest.fixture(scope="session")
 def roomy(tmp_path_factory):
     """One ledger for all of them, with more room than they can use."""

@@ -1,10 +1,12 @@
 """`privet export`: every form, what travels with it, and every refusal."""
 
+import itertools
 import json
 import os
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ import torch
 import privet as library
 from privet.data import load
 from privet.data.shards import write_shard
+from privet.errors import PrivetError
 from privet.privacy.certificate import NOTHING_PRIVATE
 from privet.recipes import run_export
 from privet.share import onnx_model
@@ -343,3 +346,32 @@ def test_a_set_of_somebody_else_is_no_export(runs, tmp_path):
     (tmp_path / "README.md").write_text("mine")
     with pytest.raises(run_export.ConfigError, match="holds something else"):
         run_export.export(runs / "set", "parquet", tmp_path, force=True)
+
+
+@pytest.mark.parametrize(
+    ("run", "file"),
+    [
+        *itertools.product(["set", "public", "model"], ["config.json", "result.json"]),
+        *itertools.product(["set", "model"], ["run.json"]),
+    ],
+)
+def test_files_that_lack_something_are_refused_in_a_sentence(privet, runs, tmp_path, run, file):
+    """By every command that reads a run; or nobody needed it."""
+    body, folder = read(runs / run / file), tmp_path / "run"
+    command = "train" if run == "model" else "synthesize"
+    for missing in body:
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(runs / run, folder)
+        less = {key: value for key, value in body.items() if key != missing}
+        (folder / file).write_text(json.dumps(less))
+        with suppress(PrivetError):
+            library.load(folder)
+        for words in (
+            f"export {folder} --to {'safetensors' if run == 'model' else 'npz'} "
+            f"--out {tmp_path / 'out.npz'} --force",
+            f"report {folder} --force",
+            f"{command} --out {folder} --resume",
+        ):
+            done = privet(words)
+            assert done.code in {0, 2, 3, 4}, (missing, words, done.err)
+            assert "Traceback" not in done.err

@@ -52,6 +52,17 @@ _LAYOUT = "1"
 _OURS = ("privet.train", "privet.synthesize", "privet.classifier")
 
 
+class _Body(dict[str, Any]):
+    """What a file says, and a refusal for what it does not say."""
+
+    def __init__(self, body: Mapping[str, Any], path: Path, remedy: str) -> None:
+        super().__init__(body)
+        self._path, self._remedy = path, remedy
+
+    def __missing__(self, key: str) -> Any:
+        raise DataError(f"{shown(self._path)} has no {key!r}: {self._remedy}.")
+
+
 class RunFolder:
     """One run's place on disk."""
 
@@ -80,15 +91,14 @@ class RunFolder:
         """Whether a run was begun here."""
         try:
             return self.has(CONFIG) and self.read(CONFIG).get("schema") == self.schema
-        except (DataError, AttributeError):
+        except DataError:
             return False
 
     def refuse_other_layouts(self) -> None:
         """What another version wrote is none of ours, and should not look like nothing at all."""
         if not self.has(CONFIG):
             return
-        body = self.read(CONFIG)
-        schema = str(body.get("schema") if isinstance(body, dict) else None)
+        schema = str(self.read(CONFIG).get("schema"))
         if schema.partition("/")[0] in _OURS and schema.partition("/")[2] != _LAYOUT:
             raise DataError(
                 f"{shown(self / CONFIG)} has the layout {shown(schema)!r}, which this Privet does "
@@ -186,13 +196,18 @@ class RunFolder:
         (self.path / name).unlink(missing_ok=True)
 
     def read(self, name: str, remedy: str = "start again in another folder") -> dict[str, Any]:
-        """A JSON file; refused with a remedy if it cannot be read."""
+        """A JSON object; refused with a remedy if it cannot be read, or lacks what is asked of it.
+
+        The latter when it is asked.
+        """
         path = self.path / name
         try:
-            body: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            body = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise DataError(f"{shown(path)} cannot be read ({error}): {remedy}.") from None
-        return body
+        if not isinstance(body, dict):
+            raise DataError(f"{shown(path)} holds no JSON object: {remedy}.")
+        return _Body(body, path, remedy)
 
     def write(self, name: str, body: Mapping[str, Any]) -> None:
         """A JSON file, whole or not at all."""

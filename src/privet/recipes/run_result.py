@@ -9,6 +9,8 @@ from typing import Any
 from safetensors.torch import save_file
 from torch import Tensor
 
+from privet.data.guard import shown
+from privet.errors import DataError
 from privet.learn import Progress
 from privet.privacy import Certificate, Ledger, Reservation, certify
 from privet.recipes.finished_run import FinishedRun
@@ -71,7 +73,8 @@ def write_results(
 def finished(folder: RunFolder) -> RunResult:
     """What a finished run found; it tidies up whatever the last process did not come to."""
     state = RunState.from_json(folder.read(STATE))
-    assert state.reservation is not None
+    if state.reservation is None:
+        raise DataError(f"{shown(folder / STATE)} names no reservation of a run that is done.")
     with closing(Ledger.open(folder / state.ledger)) as ledger:
         Reservation(ledger, state.reservation).close()
     folder.discard(CHECKPOINT)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from privet.errors import DataError
@@ -49,8 +49,8 @@ class RunState:
             found = body["public_only"]
             if found is not None:
                 found = Accuracy(**{**found, "by_class": tuple(found["by_class"])})
-            return cls(
-                **{**body, "mechanism": PoissonSum(**body["mechanism"]), "public_only": found}
-            )
+            noted = {field.name: body[field.name] for field in fields(cls)}
+            mechanism = PoissonSum(**body["mechanism"])
+            return cls(**{**noted, "mechanism": mechanism, "public_only": found})
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"run.json cannot be read ({error!r}): start again.") from None

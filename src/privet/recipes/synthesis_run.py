@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from torch import nn
@@ -156,7 +156,8 @@ def _resume(
             unread=folder.has(CERTIFICATE),  # private images have served their turn
         )
         require_same(SynthesisConfig.from_json(stored["config"]), stage.config)
-        state = _State(**folder.read(STATE))
+        noted = folder.read(STATE)
+        state = _State(**{field.name: noted[field.name] for field in fields(_State)})
         if session.tensorboard:
             begin_events(folder)
         if wanted.made(folder):

@@ -1,15 +1,18 @@
 """Units side by side: the same gradients, in the same order, and only where layers keep nothing."""
 
+import ast
 import math
 import os
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
+import privet.models
 from privet.learn.engine import _loops
 from privet.learn.equation import Method, random_rows, units_of
 from privet.learn.gradients import combined, copied, trainable
@@ -78,6 +81,22 @@ class TestHowMany:
 
     def test_one_away_from_the_cpu(self):
         assert num_lanes(nn.Linear(3, 2, device="meta")) == 1
+
+
+def test_our_own_layers_keep_nothing_between_calls():
+    """They count as known, so no method of theirs but the first writes to the layer."""
+    kept = []
+    for path in Path(privet.models.__file__).parent.glob("*.py"):
+        for owner in ast.walk(ast.parse(path.read_text())):
+            methods = owner.body if isinstance(owner, ast.ClassDef) else []
+            kept += [
+                f"{path.name}: {ast.unparse(node)}"
+                for method in methods
+                if isinstance(method, ast.FunctionDef) and method.name != "__init__"
+                for node in ast.walk(method)
+                if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+            ]
+    assert kept == []
 
 
 class TestSideBySide:

@@ -12,6 +12,7 @@ from privet.data import ImageSet, load
 from privet.privacy.certificate import NOTHING_PRIVATE
 from privet.recipes.run_folder import RunFolder
 from privet.recipes.set_evaluation import evaluate_set
+from privet.recipes.set_panel import DOOR
 from privet.share import panel
 from tests.cli.runs import SYSTEMS, names, read
 
@@ -279,3 +280,47 @@ def test_a_panel_without_public_classes(evaluated, made):
 def test_a_panel_that_there_is_not(privet, made, words, sentence):
     refused = privet(f"evaluate {made(f'{RELEASE} --test 100')} {words}")
     assert (refused.code, sentence in refused.err) == (2, True), refused.err
+
+
+class TestReal:
+    """Private images beside synthetic ones: on request, marked, and kept nowhere."""
+
+    def test_is_printed_and_noted_in_a_full_ledger(self, privet, evaluated, made):
+        out = made(f"{RELEASE} --test 100")
+        before = read(out / "certificate.json")
+        found = evaluated(f"{out} --panel logistic --real")
+        [score] = found["panel"]
+        assert score["real"] > 0.9 > score["synthetic"]
+        assert read(out / "evaluation.json")["panel"] == [{**score, "real": None}]
+        assert read(out / "certificate.json") == before
+        ledger = json.loads(privet(f"ledger show {out / 'ledger.db'} --json").out)
+        *_, look = ledger["reservations"]
+        assert (look["epsilon"], look["events"], look["state"]) == (0, [], "closed")
+        assert look["outside_guarantee"] == [DOOR]
+        shown = privet(f"evaluate {out} --panel logistic --real").out
+        assert f"of private images {score['real']:.1%} (NOT PRIVATE)" in shown
+        assert privet(f"report {out}").code == 0
+        assert f"{score['real']:.1%}" not in (out / "report.html").read_text()
+
+    def test_leaves_the_budget_as_it_was(self, privet, made, evaluated):
+        out = made(f"{RELEASE} --test 100")
+        room = json.loads(privet(f"ledger show {out / 'ledger.db'} --json").out)["remaining_epsilon"]
+        evaluated(f"{out} --panel logistic --real")
+        after = json.loads(privet(f"ledger show {out / 'ledger.db'} --json").out)
+        assert after["remaining_epsilon"] == room
+
+    @pytest.mark.parametrize(
+        ("run", "words", "sentence"),
+        [
+            (RELEASE, "--real", "--real compares classifiers of a --panel: name some"),
+            (EDM, "--panel logistic --real", "The run had no private images: leave --real out"),
+        ],
+    )
+    def test_refusals(self, privet, made, run, words, sentence):
+        refused = privet(f"evaluate {made(f'{run} --test 100')} {words}")
+        assert (refused.code, sentence in refused.err) == (2, True), refused.err
+
+    def test_is_for_sets(self, privet, train, tmp_path):
+        assert train().code == 0
+        refused = privet(f"evaluate {tmp_path / 'run'} --real")
+        assert (refused.code, "--real is for runs of" in refused.err) == (2, True)

@@ -276,3 +276,44 @@ def test_room_is_looked_for_without_writing(tmp_path):
     with pytest.raises(BudgetExceeded, match="would fit"):
         ledger.require_room(fits)
     assert len(ledger.records()) == 1
+
+
+class TestLook:
+    """A reservation that pays for nothing."""
+
+    def test_is_granted_by_a_full_ledger_and_leaves_it_so(self, tmp_path):
+        ledger = create(tmp_path)
+        full = ledger.reserve(plan=release(gaussian.sigma(2.0, 1e-5)))
+        full.spend(GaussianRelease(noise_multiplier=gaussian.sigma(2.0, 1e-5)))
+        left = ledger.remaining()
+        look = ledger.look("compare")
+        look.require_live()
+        look.open_door("a baseline")
+        assert ledger.remaining() == left
+        full.close()
+        assert (look.record.epsilon, look.record.outside) == (0.0, ("a baseline",))
+        assert "OUTSIDE THE GUARANTEE: a baseline" in str(overview(ledger))
+
+    def test_is_in_nobodys_way(self, tmp_path):
+        """A plan that fills the ledger still counts as the only one."""
+        ledger = create(tmp_path)
+        ledger.look("before")
+        sigma = gaussian.sigma(2.0, 1e-5)
+        assert ledger.reserve(plan=release(sigma)).record.alone
+
+    def test_pays_for_nothing(self, tmp_path):
+        look = create(tmp_path).look("compare")
+        with pytest.raises(PrivacyError):
+            look.spend(GaussianRelease(noise_multiplier=100.0))
+        with pytest.raises(PrivacyError):
+            look.fix(release(100.0))
+        with pytest.raises(PrivacyError):
+            _ = look.plan
+
+    def test_is_there_in_the_next_process(self, tmp_path):
+        look = create(tmp_path).look("compare")
+        again = Ledger.open(tmp_path / "l.db")
+        assert again.records() == (look.record,)
+        look.close()
+        with pytest.raises(PrivacyError, match="is closed"):
+            look.require_live()

@@ -47,6 +47,14 @@ def evaluate(
             "logistic, mlp, cnn, conv-net, resnet-9, wide-resnet.",
         ),
     ] = None,
+    real: Annotated[
+        bool,
+        typer.Option(
+            "--real",
+            help="Train the panel on the private images as well, to compare with: outside the "
+            "guarantee, noted in the ledger, printed and kept nowhere.",
+        ),
+    ] = False,
     json: AsJson = False,
 ) -> None:
     """Measure how good a run's model or synthetic images are.
@@ -60,10 +68,12 @@ def evaluate(
 
     if not RunFolder(folder).holds_run:
         with Watch(bar=not json) as watch:
-            found_set = evaluate_set(folder, test, extractor, watch.note, watch.progress, panel)
+            found_set = evaluate_set(
+                folder, test, extractor, watch.note, watch.progress, panel, real
+            )
         _show(found_set, json)
         return
-    for name, given in {"extractor": extractor, "panel": panel}.items():
+    for name, given in {"extractor": extractor, "panel": panel, "real": real or None}.items():
         if given is not None:
             raise ConfigError(f"--{name} is for runs of 'privet synthesize': leave it out.")
     found = evaluate_model(folder, test)

@@ -140,6 +140,15 @@ class Ledger:
         self.grant(record)
         return Reservation(self, record.id)
 
+    def look(self, label: str) -> Reservation:
+        """A reservation that pays for nothing: only the door outside the guarantee opens with it.
+
+        Nothing is spent, however full the ledger is; that rows were looked at is written down.
+        """
+        record = replace(_new_record(0.0, None, label), state=State.OPEN)
+        self.grant(record)
+        return Reservation(self, record.id)
+
     def require_room(self, plan: Plan) -> None:
         """Refuse a plan that would not be granted as things are; nothing is written."""
         record, records = _new_record(self.cost(plan.events), plan, "room"), self.records()
@@ -191,6 +200,8 @@ class Ledger:
 
     def _rule(self, others: tuple[Event, ...], asked: tuple[Event, ...]) -> bool | None:
         """Whether a plan is admitted alone (True) or by the filter (False); None is a refusal."""
+        if not asked:
+            return False
         if self._filter.admits((*others, *asked)):
             return False
         # A plan that fills the ledger by itself is not adaptive: it may use the tight accountant.
@@ -204,7 +215,7 @@ class Ledger:
     def _counted(self, record: Record) -> tuple[Event, ...]:
         """What a reservation counts for: all it may still do, or all that it did."""
         if record.plan is None:
-            if record.state is State.CLOSED:
+            if record.state is not State.HELD:  # closed unused, or it may only look
                 return ()
             noise = sigma(record.epsilon, self.budget.delta) * self.relation.sensitivity
             return (GaussianRelease(noise_multiplier=noise),)

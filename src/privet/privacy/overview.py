@@ -43,7 +43,7 @@ def _reservation(ledger: Ledger, record: Record) -> dict[str, Any]:
 
 def _lines(ledger: Ledger, record: Record) -> list[str]:
     """The reservation in words."""
-    lines = [f"reserved  {ledger.guarantee(record.epsilon)}"]
+    lines = [f"reserved  {ledger.guarantee(record.epsilon) if record.epsilon else 'nothing'}"]
     if record.plan is not None:
         pairs = zip(record.plan.events, record.spent, strict=True)
         lines += [f"spent     {count:,} of {event}" for event, count in pairs]

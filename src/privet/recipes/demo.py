@@ -18,7 +18,7 @@ from privet.errors import ConfigError
 from privet.hedge import Hedge
 from privet.hedge.units import Units
 from privet.measure import accuracy
-from privet.privacy import Budget, GaussianRelease, Guarantee, Ledger, Plan, Relation
+from privet.privacy import Budget, Guarantee, Ledger, Relation
 from privet.public import PublicRows
 from privet.recipes.run import Session, train
 from privet.recipes.run_config import Asked
@@ -48,7 +48,6 @@ _STATE, _LEDGER, _REPORT, _IMAGES, _MODEL = (
     "model",
 )
 _FILES = (_STATE, _LEDGER, f"{_LEDGER}-wal", f"{_LEDGER}-shm", _REPORT)
-_NEXT_TO_NOTHING = Plan.of(GaussianRelease(noise_multiplier=1e4))  # is never released
 DOOR = "a CNN trained on private images without privacy, to compare with"
 
 
@@ -252,7 +251,7 @@ def _compared(folder: Path, listener: Onlooker) -> tuple[float, float]:
     score, shared = _score_of(sets.test, listener), PublicRows.from_images(sets.public)
     public = score(shared.inputs, shared.targets)
     with closing(Ledger.open(folder / _LEDGER)) as ledger:
-        reservation = ledger.reserve(plan=_NEXT_TO_NOTHING, label="no privacy")
+        reservation = ledger.look("no privacy")
         hedge = Hedge(sets.private, reservation)
 
         def without_privacy(units: Units) -> float:

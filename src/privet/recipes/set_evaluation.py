@@ -2,12 +2,14 @@
 
 Images are read from the run's folder and judged by test images, which are not private. Private rows
 are of no use here: at most they lie in one source with test or public ones, and stay undecoded
-where its format allows it.
+where its format allows it. Unless someone asks for classifiers of private images to compare with:
+they are looked at through the hedge's marked door.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,8 @@ from privet.data import ImageSet
 from privet.data.contact_sheet import draw_contact_sheet
 from privet.data.guard import shown
 from privet.errors import ConfigError, DataError
+from privet.hedge import Hedge
+from privet.privacy import Ledger, Unit
 from privet.privacy.certificate import promise
 from privet.public import PublicRows
 from privet.recipes.finished_set import finished_set_config
@@ -28,7 +32,7 @@ from privet.recipes.public_diffusion import Progress
 from privet.recipes.public_synthesis import PublicConfig
 from privet.recipes.releases import OnStep
 from privet.recipes.run_certificate import certificate_of
-from privet.recipes.run_folder import MEMORISATION, SYNTHETIC, RunFolder
+from privet.recipes.run_folder import MEMORISATION, STATE, SYNTHETIC, RunFolder
 from privet.recipes.set_extractors import EXTRACTORS, Eye, Look
 from privet.recipes.set_panel import PanelScore, panel_names, panel_scores
 from privet.recipes.set_quality import MOST, Closest, Extractor, SetQuality, set_quality
@@ -144,6 +148,7 @@ def evaluate_set(
     note: Callable[[str], object] = lambda sentence: None,
     progress: Progress | None = None,
     panel: str | None = None,
+    real: bool = False,
 ) -> SetEvaluation:
     """Read the images of a finished run and judge them; what was found is kept in its folder.
 
@@ -154,15 +159,38 @@ def evaluate_set(
         note: told what is worth a line.
         progress: told how many images were looked at.
         panel: classifiers that learn from the images too: `all`, or names with commas.
+        real: let them learn from the private images as well, outside the guarantee: the run's
+            ledger says so, and what comes of it is returned and kept nowhere.
     """
+    if real and panel is None:
+        raise ConfigError("--real compares classifiers of a --panel: name some.")
     folder, kinds = RunFolder(out, "synthesize"), panel_names(panel)
     look = EXTRACTORS[named(EXTRACTORS, extractor or "cnn", "--extractor")]
     _require_run(folder)
     with folder.claimed():  # so that nobody adds images while they are looked at
-        found = _evaluated(folder, look, kinds, test, note, progress)
+        with _looking(folder) if real else nullcontext() as private:
+            found = _evaluated(folder, look, kinds, test, note, progress, private)
         picture = None if found.picture is None else found.picture.name
-        store(folder, Kind.SET, {**found.to_json(), "picture": picture}, note)
+        free = replace(found, panel=tuple(replace(each, real=None) for each in found.panel))
+        store(folder, Kind.SET, {**free.to_json(), "picture": picture}, note)
     return found
+
+
+@contextmanager
+def _looking(folder: RunFolder) -> Iterator[Hedge]:
+    """The run's private images, behind a hedge that only its marked door leads out of."""
+    config = finished_set_config(folder)
+    if isinstance(config, PublicConfig):
+        raise ConfigError("The run had no private images: leave --real out.")
+    with closing(Ledger.open(folder / folder.read(STATE)["ledger"])) as ledger:
+        if ledger.unit is not Unit.EXAMPLE:
+            raise ConfigError(f"The ledger protects each {ledger.unit.value}: leave --real out.")
+        private = read_sets(config.data).private
+        reservation = ledger.look(f"evaluate {folder.path.resolve().name}")
+        try:
+            yield Hedge(private, reservation)
+        finally:
+            reservation.close()
 
 
 def _evaluated(
@@ -172,6 +200,7 @@ def _evaluated(
     test: str | None,
     note: Callable[[str], object],
     progress: Progress | None,
+    private: Hedge | None,
 ) -> SetEvaluation:
     config, certificate = finished_set_config(folder), certificate_of(folder)
     synthetic = _beside(folder, replace(config.data, public=None, test=None)).private
@@ -199,6 +228,7 @@ def _evaluated(
             seen if _knows_classes(config) else None,
             num_classes,
             _bar(progress, "panel"),
+            private,
         ),
     )
 

@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from privet.errors import ConfigError
+from privet.hedge import Hedge, Units
 from privet.measure import accuracy
 from privet.public import PublicRows
 from privet.recipes.presets import named
 from privet.recipes.releases import OnStep
 from privet.share.panel import PANEL, Lesson, taught
+
+DOOR = "classifiers trained on private images without privacy, to compare with"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,16 +24,19 @@ class PanelScore:
         classifier: which.
         synthetic: where it learned from synthetic images alone.
         public: where it learned from public images of the run alone, if they have the classes.
+        real: where it learned from the private images themselves: NOT private.
     """
 
     classifier: str
     synthetic: float
     public: float | None
+    real: float | None = None
 
     def in_words(self) -> str:
         """For a terminal."""
         beside = "" if self.public is None else f"; of public images alone {self.public:.1%}"
-        return f"{self.synthetic:.1%} test accuracy{beside}"
+        real = "" if self.real is None else f"; of private images {self.real:.1%} (NOT PRIVATE)"
+        return f"{self.synthetic:.1%} test accuracy{beside}{real}"
 
 
 def panel_names(text: str | None) -> tuple[str, ...]:
@@ -52,6 +58,7 @@ def panel_scores(
     public: PublicRows | None,
     num_classes: int,
     on_step: OnStep | None = None,
+    private: Hedge | None = None,
 ) -> tuple[PanelScore, ...]:
     """One classifier of each kind for each set, all tested on the same images.
 
@@ -62,17 +69,24 @@ def panel_scores(
         public: with labels that mean the same classes.
         num_classes: of all of them.
         on_step: told of each network's training.
+        private: the private images, to be looked at outside the guarantee.
     """
 
     def score(name: str, rows: PublicRows) -> float:
         judge = taught(name, Lesson(rows.inputs, rows.targets, num_classes), on_step=on_step)
         return accuracy(judge(test.inputs).argmax(1), test.targets, num_classes).overall
 
+    def real(units: Units) -> dict[str, float]:
+        rows = PublicRows(units["images"], units["labels"])  # for once, and marked so
+        return {name: score(name, rows) for name in names}
+
+    of_real = {} if private is None else private.outside_guarantee(DOOR, real).value
     return tuple(
         PanelScore(
             classifier=name,
             synthetic=score(name, synthetic),
             public=None if public is None else score(name, public),
+            real=of_real.get(name),
         )
         for name in names
     )

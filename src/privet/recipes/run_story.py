@@ -65,14 +65,14 @@ def _budget(folder: RunFolder, certificate: Certificate) -> tuple[tuple[Bar, ...
     try:
         with closing(Ledger.open(folder / str(state["ledger"]))) as ledger:
             view = overview(ledger)
-    except (KeyError, LedgerError, OSError):
+    except (KeyError, DataError, LedgerError, OSError):
         return (), ""
     whole = view["epsilon"]
     bars = tuple(
         Bar(
             shown(run["label"]),
             min(1.0, run["epsilon"] / whole),
-            f"ε = {decimals(round_up(run['epsilon'], 3))}",
+            _reserved(run["epsilon"]),
             own=run["id"] == state.get("reservation"),
         )
         for run in view["reservations"]
@@ -88,6 +88,11 @@ def _budget(folder: RunFolder, certificate: Certificate) -> tuple[tuple[Bar, ...
         f"add up: the ledger composes them by an {view['composition']}."
     )
     return (*bars, left), note
+
+
+def _reserved(epsilon: float) -> str:
+    """Who reserves nothing may only look, and what is seen is not private."""
+    return f"ε = {decimals(round_up(epsilon, 3))}" if epsilon else "NOT PRIVATE"
 
 
 def settings_of(folder: RunFolder) -> tuple[Fact, ...]:

@@ -38,7 +38,7 @@ def test_both_jobs_share_one_budget_and_a_page(privet, tmp_path, hurried):
     images, model, compared = Ledger.open(out / "ledger.db").records()
     assert sum(each.guarantee.epsilon for each in certificates) > 2  # yet they compose to less
     assert {images.state, model.state, compared.state} == {State.CLOSED}
-    assert compared.spent == (0,)
+    assert (compared.plan, compared.epsilon) == (None, 0)
     assert compared.outside == (recipe.DOOR,)
 
     page = (out / "report.html").read_text()

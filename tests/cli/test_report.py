@@ -215,10 +215,18 @@ def test_a_run_of_another_version(privet, run, tmp_path):
     assert (refused.code, part in refused.err) == (4, True)
 
 
-def test_files_that_do_not_fit_together(privet, trained):
-    (trained / "result.json").write_text("{}")
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda _: {}, "result.json has no '"),
+        (lambda result: {**result, "test": {"odd": 1}}, "do not fit together (KeyError('"),
+    ],
+)
+def test_files_that_do_not_fit_together(privet, trained, change, sentence):
+    result = read(trained / "result.json")
+    (trained / "result.json").write_text(json.dumps(change(result)))
     refused = privet(f"report {trained}")
-    assert (refused.code, "do not fit together (KeyError('" in refused.err) == (4, True)
+    assert (refused.code, sentence in refused.err) == (4, True), refused.err
     assert not (trained / "report.html").exists()
 
 

@@ -91,14 +91,15 @@ class RunFolder:
         """Whether a run was begun here."""
         try:
             return self.has(CONFIG) and self.read(CONFIG).get("schema") == self.schema
-        except DataError:
+        except (DataError, AttributeError):
             return False
 
     def refuse_other_layouts(self) -> None:
         """What another version wrote is none of ours, and should not look like nothing at all."""
         if not self.has(CONFIG):
             return
-        schema = str(self.read(CONFIG).get("schema"))
+        body = self.read(CONFIG)
+        schema = str(body.get("schema") if isinstance(body, dict) else None)
         if schema.partition("/")[0] in _OURS and schema.partition("/")[2] != _LAYOUT:
             raise DataError(
                 f"{shown(self / CONFIG)} has the layout {shown(schema)!r}, which this Privet does "
@@ -196,18 +197,14 @@ class RunFolder:
         (self.path / name).unlink(missing_ok=True)
 
     def read(self, name: str, remedy: str = "start again in another folder") -> dict[str, Any]:
-        """A JSON object; refused with a remedy if it cannot be read, or lacks what is asked of it.
-
-        The latter when it is asked.
-        """
+        """A JSON file; refused with a remedy if it cannot be read, or lacks what is asked of it."""
         path = self.path / name
         try:
             body = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise DataError(f"{shown(path)} cannot be read ({error}): {remedy}.") from None
-        if not isinstance(body, dict):
-            raise DataError(f"{shown(path)} holds no JSON object: {remedy}.")
-        return _Body(body, path, remedy)
+        found: dict[str, Any] = _Body(body, path, remedy) if isinstance(body, dict) else body
+        return found
 
     def write(self, name: str, body: Mapping[str, Any]) -> None:
         """A JSON file, whole or not at all."""

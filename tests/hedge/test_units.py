@@ -37,7 +37,7 @@ def test_mapped_columns_follow_their_units():
     users = np.array([5, 1, 5, 1, 1])
     rows = Rows({"x": np.arange(5)}, users)
     everyone = rows.batch(slice(0, 2), CPU)
-    mapped = rows.mapped({"y": everyone["x"] * 10})
+    mapped = rows.mapped(lambda units: {"y": units["x"] * 10}, [everyone])
     assert mapped.batch(np.array([1]), CPU)["y"].tolist() == [0, 20]
     assert mapped.batch(slice(0, 1), CPU)["y"].tolist() == [10, 30, 40]
 

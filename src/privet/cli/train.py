@@ -227,13 +227,19 @@ def train(
     DATA, --method, --epsilon, --delta and --out are needed for a new run; nothing but --out for
     --resume. Slots of the method (--views to --update) can be filled one by one.
     """
+    from privet.hedge import Processes, assembled
     from privet.recipes.run import Session
     from privet.recipes.run import train as run
     from privet.recipes.run_config import Asked
     from privet.recipes.run_quote import quote
+    from privet.recipes.run_stage import usable_device
+    from privet.recipes.teamwork import help_training
 
     asked = Asked.of({**context.params, "diagnostics": diagnostics or None})
-    with Watch(bar=not json) as watch:
+    with assembled(usable_device(device)) as team, Watch(bar=not json) as watch:
+        if isinstance(team, Processes) and not team.leads:
+            help_training(team)
+            return
         if dry_run:
             _show_quote(quote(asked, noise_seed=noise_seed, listener=watch), json)
             return
@@ -244,8 +250,9 @@ def train(
             resume=resume,
             force=force,
             noise_seed=noise_seed,
-            device=device,
+            device=str(team.device),
             tensorboard=tensorboard,
+            team=team,
         )
         result = run(asked, session, watch)
     _show_result(result, json)

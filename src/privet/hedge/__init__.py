@@ -2,6 +2,7 @@
 
 from privet.hedge.clipping import ClippedSum, clipped_sum
 from privet.hedge.hedge import Hedge, NoisySum, NotPrivate, Steps, require_columns
+from privet.hedge.helper import Dismissed, Helper
 from privet.hedge.mechanism import GaussianSum, Mechanism, PoissonSum
 from privet.hedge.randomness import Randomness
 from privet.hedge.size import released_size, size_mechanism
@@ -14,23 +15,31 @@ from privet.hedge.summand import (
     double_sum,
     long_norms,
 )
+from privet.hedge.team import Alone, Processes, Team, TeamError, assembled
 from privet.hedge.units import Units
 
 __all__ = [
+    "Alone",
     "Blocks",
     "ClippedSum",
     "Count",
+    "Dismissed",
     "GaussianSum",
     "Hedge",
+    "Helper",
     "Mechanism",
     "NoisySum",
     "NotPrivate",
     "PerRow",
     "PoissonSum",
+    "Processes",
     "Randomness",
     "Steps",
     "Summand",
+    "Team",
+    "TeamError",
     "Units",
+    "assembled",
     "at_least_single",
     "clipped_sum",
     "double_sum",

@@ -21,6 +21,7 @@ from privet.hedge.clipping import ClippedSum, clipped_sum
 from privet.hedge.mechanism import GaussianSum, Mechanism, PoissonSum
 from privet.hedge.randomness import Randomness
 from privet.hedge.summand import Blocks, Summand
+from privet.hedge.team import Alone, Team
 from privet.hedge.units import Column, Index, Rows, Units
 from privet.privacy import Reservation, Unit
 
@@ -137,25 +138,28 @@ class Hedge:
 
         The function must treat each row by itself; it runs on batches of the physical size.
         """
-        pieces: dict[str, list[Tensor]] = {}
-        with torch.no_grad():
-            for units in self.__read(self.__everyone() or [slice(0, 0)]):
-                for name, column in function(units).items():
-                    if len(column) != units.num_rows:
-                        raise ConfigError(f"Mapped column {name!r} must have one value per row.")
-                    pieces.setdefault(name, []).append(column.cpu())
-        return self.__with(self.__rows.mapped({k: torch.cat(v) for k, v in pieces.items()}))
+        batches = enumerate(self.__everyone() or [slice(0, 0)])
+        return self.__with(self.__rows.mapped(function, self.__read(batches)))
 
-    def release(self, summand: Summand, mechanism: GaussianSum) -> NoisySum:
-        """One clipped and noised sum over all units."""
+    def release(
+        self, summand: Summand, mechanism: GaussianSum, team: Team | None = None
+    ) -> NoisySum:
+        """One clipped and noised sum over all units; a team adds it up together."""
+        team = team or Alone()
         self.__reservation.require(mechanism.event)
-        total = clipped_sum(self.__read(self.__everyone()), summand, mechanism.clip_norm)
+        total = self.__sum(self.__everyone(), summand, mechanism, team)
         ticket = self.__reservation.spend(mechanism.event)
         number = self.__randomness.next_unused(ticket.event_index, ticket.number)
-        return self.__noised(total, summand, mechanism, ticket.event_index, number)
+        noisy = self.__noised(total, summand, mechanism, ticket.event_index, number)
+        return NoisySum(team.hand_out(noisy), mechanism.noise_scale)
 
     def steps(
-        self, mechanism: PoissonSum, *, first: int = 0, physical_batch: int | None = None
+        self,
+        mechanism: PoissonSum,
+        *,
+        first: int = 0,
+        physical_batch: int | None = None,
+        team: Team | None = None,
     ) -> Steps:
         """A sequence of clipped and noised sums over Poisson samples.
 
@@ -163,6 +167,7 @@ class Hedge:
             mechanism: sampling, clip and noise of every step.
             first: the number of the first step; a resumed run goes on where it was.
             physical_batch: units per batch, if another number suits the summand better.
+            team: who adds up each sum together.
         """
         size = self.__physical_batch if physical_batch is None else physical_batch
         if size < 1:
@@ -175,7 +180,7 @@ class Hedge:
 
         def step(summand: Summand, number: int) -> tuple[NoisySum, int]:
             number = self.__randomness.next_unused(stream, number)
-            return self.__step(summand, mechanism, stream, number, size), number
+            return self.__step(summand, mechanism, stream, number, size, team or Alone()), number
 
         def remaining(number: int) -> int:
             again = max(0, self.__reservation.spent(mechanism.event) - number)
@@ -193,11 +198,17 @@ class Hedge:
             raise ConfigError("The door outside the guarantee is opened by name.")
         self.__reservation.require_live()
         self.__reservation.open_door(name)
-        [units] = self.__read([slice(0, self.__rows.num_units)])
+        [units] = self.__read([(0, slice(0, self.__rows.num_units))])
         return NotPrivate(name, function(units))
 
     def __step(
-        self, summand: Summand, mechanism: PoissonSum, stream: int, number: int, size: int
+        self,
+        summand: Summand,
+        mechanism: PoissonSum,
+        stream: int,
+        number: int,
+        size: int,
+        team: Team,
     ) -> NoisySum:
         # A seeded run (not private) draws the same noise again: the same result, paid once.
         again = self.__randomness.seeded and number < self.__reservation.spent(mechanism.event)
@@ -208,14 +219,23 @@ class Hedge:
         batches: list[Index] = [
             sample[start : start + size] for start in range(0, len(sample), size)
         ]
-        total = clipped_sum(self.__read(batches), summand, mechanism.clip_norm)
+        total = self.__sum(batches, summand, mechanism, team)
         if not again:
             self.__reservation.spend(mechanism.event)
-        return self.__noised(total, summand, mechanism, stream, number)
+        noisy = self.__noised(total, summand, mechanism, stream, number)
+        return NoisySum(team.hand_out(noisy), mechanism.noise_scale)
+
+    def __sum(
+        self, batches: list[Index], summand: Summand, mechanism: Mechanism, team: Team
+    ) -> ClippedSum:
+        """Everyone's share of it, without noise."""
+        units = self.__read(team.share(batches))
+        team.call(batches, self.__rows.num_units)
+        return team.total(clipped_sum(units, summand, mechanism.clip_norm))
 
     def __noised(
         self, total: ClippedSum, summand: Summand, mechanism: Mechanism, stream: int, number: int
-    ) -> NoisySum:
+    ) -> Blocks:
         """Noise for a sum whose spend is durable."""
         self.__randomness.claim(stream, number)
         dtypes = {name: zero.dtype for name, zero in summand.zeros().items()}
@@ -233,18 +253,16 @@ class Hedge:
             for (name, part), noise in zip(group, torch.split(drawn, sizes), strict=True):
                 some = exact[name][part]
                 noisy[name][part] = some.add_(noise.to(some.device), alpha=mechanism.noise_scale)
-        blocks = {name: noisy[name].view(block.shape) for name, block in total.items()}
-        return NoisySum(blocks, mechanism.noise_scale)
+        return {name: noisy[name].view(block.shape) for name, block in total.items()}
 
-    def __read(self, batches: Iterable[Index]) -> Iterator[Units]:
-        """The only place where private rows are read."""
+    def __read(self, batches: Iterable[tuple[int, Index]]) -> Iterator[Units]:
+        """The only place where private rows are read, but for a team's helpers."""
         self.__randomness.require_own_process()
         self.__reservation.require_live()
-        return (self.__rows.batch(batch, self.__device) for batch in batches)
+        return (self.__rows.batch(batch, self.__device, number) for number, batch in batches)
 
     def __everyone(self) -> list[Index]:
-        size, everyone = self.__physical_batch, self.__rows.num_units
-        return [slice(start, min(start + size, everyone)) for start in range(0, everyone, size)]
+        return self.__rows.in_batches(self.__physical_batch)
 
     def __with(self, rows: Rows) -> Hedge:
         other = object.__new__(Hedge)

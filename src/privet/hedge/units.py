@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
@@ -35,11 +35,13 @@ class Column(Protocol):
 class Units:
     """A batch of units: named columns of rows, and where each unit's rows begin and end.
 
-    Unit i owns rows `offsets[i]` to `offsets[i + 1]` of every column, at least one.
+    Unit i owns rows `offsets[i]` to `offsets[i + 1]` of every column, at least one. The number says
+    which batch of its sum it is, whoever adds it up.
     """
 
     columns: Mapping[str, Tensor]
     offsets: Tensor
+    number: int = 0
 
     def __len__(self) -> int:
         return self.offsets.numel() - 1
@@ -80,7 +82,8 @@ class Units:
         rows = keep[self.owner]
         offsets = torch.zeros(int(keep.sum()) + 1, dtype=torch.int64, device=self.offsets.device)
         offsets[1:] = self.sizes[keep].cumsum(0)
-        return Units({name: column[rows] for name, column in self.columns.items()}, offsets)
+        columns = {name: column[rows] for name, column in self.columns.items()}
+        return Units(columns, offsets, self.number)
 
 
 class Rows:
@@ -109,7 +112,7 @@ class Rows:
         """Their names."""
         return frozenset(self._columns)
 
-    def batch(self, units: Index, device: torch.device) -> Units:
+    def batch(self, units: Index, device: torch.device, number: int = 0) -> Units:
         """Some units' rows; a contiguous batch of ungrouped rows is a view."""
         rows: Index
         if isinstance(units, slice) and self._order is None:
@@ -120,10 +123,30 @@ class Rows:
             numbers = np.arange(units.start, units.stop) if isinstance(units, slice) else units
             rows, offsets = self._gather(numbers)
         columns = {name: _tensor(column[rows], device) for name, column in self._columns.items()}
-        return Units(columns, torch.from_numpy(offsets).to(device))
+        return Units(columns, torch.from_numpy(offsets).to(device), number)
 
-    def mapped(self, columns: Mapping[str, Column]) -> Rows:
-        """New columns of the same units, whose rows now lie unit after unit."""
+    def in_batches(self, size: int) -> list[Index]:
+        """All units, so many at a time."""
+        everyone = self.num_units
+        return [slice(start, min(start + size, everyone)) for start in range(0, everyone, size)]
+
+    def mapped(
+        self, function: Callable[[Units], Mapping[str, Tensor]], batches: Iterable[Units]
+    ) -> Rows:
+        """New columns of the same units, whose rows now lie unit after unit.
+
+        Args:
+            function: of a batch; it must treat each row by itself.
+            batches: all units, in order.
+        """
+        pieces: dict[str, list[Tensor]] = {}
+        with torch.no_grad():
+            for units in batches:
+                for name, column in function(units).items():
+                    if len(column) != units.num_rows:
+                        raise ConfigError(f"Mapped column {name!r} must have one value per row.")
+                    pieces.setdefault(name, []).append(column.cpu())
+        columns = {name: torch.cat(column) for name, column in pieces.items()}
         if {column.shape[0] for column in columns.values()} != {int(self._offsets[-1])}:
             raise ConfigError("Every batch must be mapped to the same columns.")
         other = Rows(columns)

@@ -43,6 +43,7 @@ from privet.public import PublicRows
 
 INPUTS, TARGETS = "images", "labels"
 
+_JOINED = 1 << 32  # batches of joined rows, whose views must not tell those of private ones
 _ROWS_PER_LANE = 16  # public rows at a time: as many as fill a core, few enough for its cache
 
 
@@ -200,11 +201,13 @@ class Equation:
         origin: Blocks | None = None,
     ) -> Objective:
         """What is differentiated in a step."""
-        around = Surroundings(
-            self.num_classes, self.keys.generator(Purpose.VIEWS, step), self.public
-        )
+        draws: dict[int, torch.Generator] = {}
 
         def views(units: Units) -> Examples:
+            if units.number not in draws:  # a batch that is looked at again gets fresh views
+                draws.clear()
+                draws[units.number] = self.keys.generator(Purpose.VIEWS, step, units.number)
+            around = Surroundings(self.num_classes, draws[units.number], self.public)
             return self.method.views(Examples(units[INPUTS], units[TARGETS].long()), around)
 
         return Objective(
@@ -253,11 +256,10 @@ class Equation:
         sampled = torch.rand(len(self.joined), generator=generator) < rate
         rows = self.joined.select(sampled.nonzero().flatten())
         size = self.engine.physical_batch
+        parts = zip(torch.split(rows.inputs, size), torch.split(rows.targets, size), strict=True)
         batches = (
-            units_of(PublicRows(inputs, targets))
-            for inputs, targets in zip(
-                torch.split(rows.inputs, size), torch.split(rows.targets, size), strict=True
-            )
+            units_of(PublicRows(inputs, targets), _JOINED + number)
+            for number, (inputs, targets) in enumerate(parts)
             if len(inputs)
         )
         exact = clipped_sum(batches, summand, clip)
@@ -265,10 +267,10 @@ class Equation:
         return combined(lambda block, zero: block.to(zero.dtype), exact, summand.zeros())
 
 
-def units_of(rows: PublicRows) -> Units:
-    """Public rows in the shape of units, each its own."""
+def units_of(rows: PublicRows, number: int = 0) -> Units:
+    """Public rows in the shape of units, each its own, as the so-manyth batch."""
     columns = {INPUTS: rows.inputs, TARGETS: rows.targets}
-    return Units(columns, torch.arange(len(rows) + 1, device=rows.inputs.device))
+    return Units(columns, torch.arange(len(rows) + 1, device=rows.inputs.device), number)
 
 
 def random_rows(

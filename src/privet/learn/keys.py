@@ -28,7 +28,7 @@ class Purpose(IntEnum):
 
 @dataclass(frozen=True)
 class Keys:
-    """Generators by (purpose, step).
+    """Generators by (purpose, step, part of a step).
 
     Views of private rows have a key of their own, fresh from the operating system: which views were
     drawn must not be known, as which other rows were in a batch decides who gets which draw.
@@ -45,10 +45,10 @@ class Keys:
         if self.view_seed is None:
             object.__setattr__(self, "view_seed", secrets.randbits(128))
 
-    def generator(self, purpose: Purpose, step: int = 0) -> torch.Generator:
-        """The same draws for the same purpose and step."""
+    def generator(self, purpose: Purpose, step: int = 0, part: int = 0) -> torch.Generator:
+        """The same draws for the same purpose, step and part of it."""
         seed = self.view_seed if purpose is Purpose.VIEWS else self.seed
-        words = np.random.SeedSequence([seed or 0, purpose, step]).generate_state(_WORDS)
+        words = np.random.SeedSequence([seed or 0, purpose, step, part]).generate_state(_WORDS)
         return _seeded(words.astype(np.uint64))
 
 

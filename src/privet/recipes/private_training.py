@@ -15,6 +15,7 @@ from privet.errors import ConfigError
 from privet.hedge import (
     Hedge,
     PoissonSum,
+    Team,
     Units,
     released_size,
     require_columns,
@@ -162,6 +163,7 @@ def fly(
     keys: Keys,
     on_step: OnStep | None = None,
     on_gradient: OnGradient | None = None,
+    team: Team | None = None,
 ) -> TrainedModel:
     """All steps from where the run is; the model ends with the averaged weights."""
     equation = equation_for(model, config, material, keys, start.divisor, start.engine.engine)
@@ -169,6 +171,7 @@ def fly(
         start.mechanism,
         first=start.progress.step,
         physical_batch=start.engine.engine.physical_batch,
+        team=team,
     )
     progress = train(equation, steps, config.course, start.progress, on_step, on_gradient)
     with torch.no_grad():

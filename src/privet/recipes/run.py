@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import uuid
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from privet import __version__
 from privet.errors import ConfigError, PrivacyError, Stopped
-from privet.hedge import Hedge, PoissonSum, released_size, size_mechanism
+from privet.hedge import Alone, Hedge, PoissonSum, Team, released_size, size_mechanism
 from privet.learn import Engine, EnginePlan, Progress
 from privet.learn import checkpoint as checkpoints
 from privet.learn.gradients import at_weights, trainable
@@ -38,6 +38,7 @@ from privet.recipes.run_metrics import Metrics, begin_events, check_events
 from privet.recipes.run_result import RunResult, finished, write_results
 from privet.recipes.run_stage import Stage, staged
 from privet.recipes.run_state import RunState
+from privet.recipes.teamwork import called_together, spread
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +52,7 @@ class Session:
         noise_seed: for tests; the run is certified as not private.
         device: where the network lies.
         tensorboard: write events beside metrics; a run that did before goes on to.
+        team: who takes part.
     """
 
     out: Path
@@ -59,6 +61,7 @@ class Session:
     noise_seed: int | None = None
     device: str = "cpu"
     tensorboard: bool = False
+    team: Team = field(default_factory=Alone)
 
 
 def train(asked: Asked, session: Session, listener: Listener) -> RunResult:
@@ -89,6 +92,7 @@ def _begin(asked: Asked, session: Session, folder: RunFolder, listener: Listener
     with folder.claimed():
         folder.check_free(force=session.force)  # another process may have been quicker
         stage, engine, public_only = _prepared(stage, listener)
+        engine = spread(engine, stage.expected_batch(), session.team)
         kept = folder.clear()
         if kept is not None:
             listener.note(
@@ -99,7 +103,7 @@ def _begin(asked: Asked, session: Session, folder: RunFolder, listener: Listener
         if session.tensorboard:
             begin_events(folder)
         state = _new_state(stage, mechanism, public_only, folder)
-        return _run(stage, engine, state, folder, listener)
+        return _run(stage, engine, state, folder, listener, session.team)
 
 
 def _resume(asked: Asked, session: Session, folder: RunFolder, listener: Listener) -> RunResult:
@@ -119,7 +123,7 @@ def _resume(asked: Asked, session: Session, folder: RunFolder, listener: Listene
             listener.note("The run is done already.")
             return finished(folder)
         stage, engine, state = _recovered(stage, stored, folder, listener)
-        return _run(stage, engine, state, folder, listener)
+        return _run(stage, engine, state, folder, listener, session.team)
 
 
 def _recovered(
@@ -170,7 +174,12 @@ def _prepared(
 
 
 def _run(
-    stage: Stage, engine: EnginePlan, state: RunState, folder: RunFolder, listener: Listener
+    stage: Stage,
+    engine: EnginePlan,
+    state: RunState,
+    folder: RunFolder,
+    listener: Listener,
+    team: Team,
 ) -> RunResult:
     """All that touches the ledger and private rows; Ctrl-C leaves it to be resumed."""
     try:
@@ -190,7 +199,7 @@ def _run(
             if state.divisor is None:
                 state = replace(state, divisor=_divisor(hedge, stage, reservation))
                 folder.write(STATE, state.to_json())
-            return _trained(hedge, stage, engine, state, folder, listener)
+            return _trained(hedge, stage, engine, state, folder, listener, team)
     except KeyboardInterrupt:
         raise Stopped(f"Stopped between steps: go on with {folder.command_to_resume}") from None
 
@@ -202,6 +211,7 @@ def _trained(
     state: RunState,
     folder: RunFolder,
     listener: Listener,
+    team: Team,
 ) -> RunResult:
     assert state.divisor is not None
     start = Launch(
@@ -216,6 +226,7 @@ def _trained(
     if not folder.has(CHECKPOINT):
         recorder.save()
     look = Diagnostics(hedge, stage, start, folder)
+    called_together(team, stage, start, folder / CHECKPOINT)
     with stoppable(recorder):
         trained = fly(
             hedge,
@@ -226,6 +237,7 @@ def _trained(
             keys=stage.keys,
             on_step=recorder,
             on_gradient=look,
+            team=team,
         )
     recorder.save()
     look(trained.progress.state)

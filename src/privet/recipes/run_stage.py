@@ -12,7 +12,15 @@ from torch import Tensor, nn
 from privet.augment import to_float
 from privet.data import ImageSet
 from privet.errors import ConfigError
-from privet.hedge import Hedge, PoissonSum, Randomness, Units, size_mechanism
+from privet.hedge import (
+    Hedge,
+    Helper,
+    PoissonSum,
+    Processes,
+    Randomness,
+    Units,
+    size_mechanism,
+)
 from privet.learn import Keys
 from privet.learn.equation import INPUTS, TARGETS
 from privet.learn.gradients import trainable
@@ -89,14 +97,18 @@ class Stage:
             randomness=Randomness(self.noise_seed),
             device=self.device,
         )
-        encoder = self.encoder
-        if encoder is None:
-            return hedge
+        return hedge if self.encoder is None else hedge.map(self._encode)
 
-        def encode(units: Units) -> dict[str, Tensor]:
-            return {INPUTS: features(encoder, units[INPUTS]), TARGETS: units[TARGETS]}
+    def helper(self, team: Processes) -> Helper:
+        """The same, in a process that helps another one."""
+        helper = Helper(
+            self.sets.private, team, physical_batch=_ROWS_PER_ENCODING, device=self.device
+        )
+        return helper if self.encoder is None else helper.map(self._encode)
 
-        return hedge.map(encode)
+    def _encode(self, units: Units) -> dict[str, Tensor]:
+        assert self.encoder is not None
+        return {INPUTS: features(self.encoder, units[INPUTS]), TARGETS: units[TARGETS]}
 
     def plan(self, mechanism: PoissonSum) -> Plan:
         """All that will happen to private rows."""

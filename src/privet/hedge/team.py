@@ -1,0 +1,233 @@
+"""Several processes that add up one private sum: one leads, the others lend a hand.
+
+The leader alone has the reservation, the key of sampling and noise, and the noise. It says which
+units a sum is about; everyone clips a share of them; the shares go to the leader and nowhere else.
+What it hands out has left the hedge: it is paid for, and has its noise, which was added once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from privet.errors import DataError, PrivetError
+from privet.hedge.clipping import ClippedSum
+from privet.hedge.summand import Blocks
+from privet.hedge.units import Index
+
+_PATIENCE = timedelta(days=30)  # a leader may warm up for long; one that dies is noticed at once
+_END, _CALL, _WORD = 0, 1, 2
+
+Item = TypeVar("Item")
+
+
+class TeamError(PrivetError):
+    """Another process of the job has ended."""
+
+
+class Team(Protocol):
+    """The processes of one job."""
+
+    @property
+    def leads(self) -> bool:
+        """Whether this is the one that keeps ledger and files."""
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+
+    def share(self, items: Sequence[Item]) -> list[tuple[int, Item]]:
+        """Every so-manyth of a list, with its place there."""
+
+    def call(self, batches: Sequence[Index], num_units: int) -> None:
+        """Leader: everyone is to add up these batches of so many units."""
+
+    def total(self, own: ClippedSum) -> ClippedSum:
+        """The sum of everyone's shares, at the leader."""
+
+    def hand_out(self, blocks: Blocks) -> Blocks:
+        """What the leader has, for everyone."""
+
+    def tell(self, word: bytes) -> None:
+        """Leader: something that everyone should know."""
+
+
+@dataclass(frozen=True)
+class Alone:
+    """A team of one.
+
+    Args:
+        device: where it computes.
+    """
+
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    leads: bool = field(default=True, init=False)
+    size: int = field(default=1, init=False)
+
+    def share(self, items: Sequence[Item]) -> list[tuple[int, Item]]:
+        """All of it."""
+        return list(enumerate(items))
+
+    def call(self, batches: Sequence[Index], num_units: int) -> None:
+        """Nobody to call."""
+
+    def total(self, own: ClippedSum) -> ClippedSum:
+        """The only share."""
+        return own
+
+    def hand_out(self, blocks: Blocks) -> Blocks:
+        """They are here."""
+        return blocks
+
+    def tell(self, word: bytes) -> None:
+        """Nobody to tell."""
+
+
+class Processes:
+    """A team over `torch.distributed`, as torchrun starts it.
+
+    Args:
+        device: where this process computes; what is sent lies there.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.rank, self.size = dist.get_rank(), dist.get_world_size()
+
+    @property
+    def leads(self) -> bool:
+        """Whether it is the first."""
+        return self.rank == 0
+
+    def share(self, items: Sequence[Item]) -> list[tuple[int, Item]]:
+        """Dealt out in turn, so that shares are of a size."""
+        return list(enumerate(items))[self.rank :: self.size]
+
+    def call(self, batches: Sequence[Index], num_units: int) -> None:
+        """A header, then the units one after the other, and how many there are in each batch."""
+        numbers = [_numbers(batch) for batch in batches]
+        self._send([_CALL, num_units, len(numbers), sum(map(len, numbers))])
+        self._send([len(each) for each in numbers])
+        if numbers:
+            self._broadcast(torch.from_numpy(np.concatenate(numbers)))
+
+    def called(self, num_units: int) -> list[Index] | None:
+        """Helper: the batches of the next sum, or none if there will not be another."""
+        kind, theirs, count, total = self._received(4)
+        if kind == _END:
+            return None
+        if theirs != num_units:
+            raise DataError(
+                f"Process {self.rank} has other private rows than the first: give all the same."
+            )
+        sizes = self._received(count)
+        if not sizes:
+            return []
+        units = self._broadcast(torch.empty(total, dtype=torch.int64)).cpu().numpy()
+        return list(np.split(units, np.cumsum(sizes)[:-1]))
+
+    def total(self, own: ClippedSum) -> ClippedSum:
+        """In double precision, so that the order of shares is no matter."""
+        flat = torch.cat([block.reshape(-1) for block in own.values()]).to(self.device)
+        with _noticed():
+            dist.reduce(flat, 0)
+        return ClippedSum(_shaped(flat, own))
+
+    def hand_out(self, blocks: Blocks) -> Blocks:
+        """As doubles, which hold every other precision."""
+        flat = torch.cat([block.reshape(-1).double() for block in blocks.values()])
+        return _shaped(self._broadcast(flat), blocks)
+
+    def tell(self, word: bytes) -> None:
+        """Its length, then it."""
+        self._send([_WORD, len(word), 0, 0])
+        self._broadcast(torch.frombuffer(bytearray(word), dtype=torch.uint8))
+
+    def told(self) -> bytes | None:
+        """Helper: what the leader says, or none if it has nothing more to say."""
+        kind, length, *_ = self._received(4)
+        if kind == _END:
+            return None
+        return self._broadcast(torch.empty(length, dtype=torch.uint8)).cpu().numpy().tobytes()
+
+    def end(self) -> None:
+        """Leader: everyone may go."""
+        self._send([_END, 0, 0, 0])
+
+    def _send(self, numbers: list[int]) -> None:
+        self._broadcast(torch.tensor(numbers, dtype=torch.int64))
+
+    def _received(self, count: int) -> list[int]:
+        found: list[int] = self._broadcast(torch.empty(count, dtype=torch.int64)).tolist()
+        return found
+
+    def _broadcast(self, tensor: Tensor) -> Tensor:
+        tensor = tensor.to(self.device)
+        if tensor.numel():
+            with _noticed():
+                dist.broadcast(tensor, 0)
+        return tensor
+
+
+def started_by_torchrun() -> bool:
+    """Whether there are other processes."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1
+
+
+@contextmanager
+def assembled(device: torch.device) -> Iterator[Processes | Alone]:
+    """The team of this job, until the leader is done; alone without torchrun."""
+    if not started_by_torchrun():
+        yield Alone(device)
+        return
+    place = _own(device)
+    backend = "nccl" if place.type == "cuda" else "gloo"
+    dist.init_process_group(backend, timeout=_PATIENCE)
+    try:
+        team = Processes(place)
+        try:
+            yield team
+        finally:
+            if team.leads:
+                with suppress(TeamError):
+                    team.end()
+    finally:
+        dist.destroy_process_group()
+
+
+def _own(device: torch.device) -> torch.device:
+    """This process's own graphics processor, if any will do."""
+    if device.type == "cuda" and device.index is None:
+        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    return device
+
+
+@contextmanager
+def _noticed() -> Iterator[None]:
+    try:
+        yield
+    except (RuntimeError, dist.DistBackendError) as error:
+        raise TeamError(
+            "Another process of this job has ended: see what it says, then go on with --resume."
+        ) from error
+
+
+def _numbers(batch: Index) -> Any:
+    return np.arange(batch.start, batch.stop) if isinstance(batch, slice) else batch
+
+
+def _shaped(flat: Tensor, like: Mapping[str, Tensor]) -> Blocks:
+    pieces = torch.split(flat, [block.numel() for block in like.values()])
+    return {
+        name: piece.view(block.shape).to(block)
+        for (name, block), piece in zip(like.items(), pieces, strict=True)
+    }

@@ -1,0 +1,60 @@
+"""Processes that share a sum: the same sum, one noise, one ledger, and nobody reads on their own."""
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+import torch
+
+from privet.errors import PrivacyError
+from privet.hedge import Alone, Helper, Processes
+from privet.privacy import Ledger
+from tests.hedge.team_job import PLAN, job
+from tests.processes import finished, start
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_everyone_gets_what_one_process_would_have_got(tmp_path, count):
+    (tmp_path / "alone").mkdir()
+    (tmp_path / "together").mkdir()
+    expected = job(tmp_path / "alone")
+    done = finished(start(count, ["-m", "tests.hedge.team_job", str(tmp_path / "together")]))
+    assert [code for code, _, _ in done] == [0] * count, done
+    for _, out, _ in done:
+        found = json.loads(out)
+        assert len(found) == len(expected) == 4
+        for ours, theirs in zip(found, expected, strict=True):
+            assert ours.keys() == theirs.keys()
+            for name in ours:
+                np.testing.assert_allclose(ours[name], theirs[name], rtol=0, atol=1e-12)
+    [record] = Ledger.open(tmp_path / "together" / "l.db").records()
+    assert record.spent == tuple(event.count for event in PLAN.events)
+
+
+def test_a_helper_with_other_rows_is_refused_and_nothing_is_spent(tmp_path):
+    done = finished(start(2, ["-m", "tests.hedge.team_job", str(tmp_path), "1"]))
+    assert all(code for code, _, _ in done)
+    assert "Process 1 has other private rows than the first" in done[1][2]
+    [record] = Ledger.open(tmp_path / "l.db").records()
+    assert record.spent == (0, 0)
+
+
+def test_batches_are_dealt_out_whole_and_once():
+    class Third(Processes):
+        def __init__(self, rank):
+            self.rank, self.size, self.device = rank, 3, torch.device("cpu")
+
+    batches = list("abcdefgh")
+    dealt = [Third(rank).share(batches) for rank in range(3)]
+    assert sorted(each for share in dealt for each in share) == list(enumerate(batches))
+    assert max(map(len, dealt)) - min(map(len, dealt)) <= 1
+    assert Alone().share(batches) == list(enumerate(batches))
+
+
+def test_a_helper_shows_and_copies_nothing():
+    helper = Helper({"x": np.arange(3)}, None)
+    assert repr(helper) == "Helper()"
+    with pytest.raises(PrivacyError, match="stay here"):
+        pickle.dumps(helper)
+    assert not {"__len__", "__iter__", "__getitem__"} & set(dir(helper))

@@ -38,4 +38,4 @@ def job(folder, missing=0):
 
 
 if __name__ == "__main__":
-    print(json.dumps(job(Path(sys.argv[1]), *map(int, sys.argv[2:]))))
+    sys.stdout.write(json.dumps(job(Path(sys.argv[1]), *map(int, sys.argv[2:]))))

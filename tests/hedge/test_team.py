@@ -1,4 +1,4 @@
-"""Processes that share a sum: the same sum, one noise, one ledger, and nobody reads on their own."""
+"""Processes that share a sum: the same sum, one noise, one ledger."""
 
 import json
 import pickle

@@ -31,7 +31,7 @@ PRIVATE_ENCODER = [
     ("privet.recipes.private_encoder", "prepare", 1),  # the plan is fixed
     ("privet.learn.training", "_one_step", 3),
     ("privet.learn.checkpoint", "restored", 1),
-    ("privet.recipes.folder_memory", "_probe", 1),  # the encoder is learned
+    ("privet.recipes.folder_memory", "probe_of", 1),  # the encoder is learned
     *POINTS[1:],
 ]
 NOWHERE = ("privet.recipes.synthesis_run", "_summary", 0)

@@ -64,7 +64,7 @@ class FolderMemory:
     def paid(self, name: str, embedding: Embedding, make: Callable[[], Tensors]) -> Tensors:
         """Read and recognised; or made and written, once it is sure that it can be written."""
         file, zeros = f"{RELEASES}/{name}.safetensors", embedding.zeros()
-        probe = _probe(embedding, self._image_shape)
+        probe = probe_of(embedding, self._image_shape)
         if self._folder.has(file):
             kept = self._read(file, "put back a copy, or start again with --force")
             return self._recognised(file, kept, zeros, probe)
@@ -119,7 +119,7 @@ class FolderMemory:
     def _recognised(self, file: str, kept: Tensors, zeros: Tensors, probe: Tensors) -> Tensors:
         blocks = {name: each for name, each in kept.items() if not name.startswith(_PROBE)}
         stored = {name: each for name, each in kept.items() if name.startswith(_PROBE)}
-        if _shapes(blocks) == _shapes(zeros) and _alike(stored, probe):
+        if _shapes(blocks) == _shapes(zeros) and same_probe(stored, probe):
             return blocks
         raise DataError(
             f"{shown(self._folder / file)} was released through another encoder or projection: "
@@ -131,7 +131,7 @@ def _unfinished(name: str) -> str:
     return f"{STEPS}/{_UNFINISHED}{name}.safetensors"
 
 
-def _probe(embedding: Embedding, image_shape: tuple[int, int, int]) -> Tensors:
+def probe_of(embedding: Embedding, image_shape: tuple[int, int, int]) -> Tensors:
     """What an embedding makes of fixed images, and where it is centred."""
     generator = torch.Generator().manual_seed(0)
     images = torch.randint(256, (_PROBE_IMAGES, *image_shape), generator=generator).byte()
@@ -148,7 +148,8 @@ def _some(values: Tensor) -> Tensor:
     return flat[:: max(1, len(flat) // _PROBE_NUMBERS)][:_PROBE_NUMBERS].clone()
 
 
-def _alike(stored: Tensors, probe: Tensors) -> bool:
+def same_probe(stored: Tensors, probe: Tensors) -> bool:
+    """Whether two embeddings are one, but for the rounding of their machines."""
     return _shapes(stored) == _shapes(probe) and all(
         torch.allclose(
             stored[name], each, rtol=_TOLERANCE, atol=_TOLERANCE * float(each.abs().mean())

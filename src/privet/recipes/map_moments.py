@@ -11,11 +11,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+import torch
 from torch import Tensor, nn
 
 from privet.augment import CropCurriculum
 from privet.errors import ConfigError
-from privet.hedge import Hedge
+from privet.hedge import Hedge, NoisySum
 from privet.models import branches, joined
 from privet.privacy import certify
 from privet.recipes.choices import Choice, Chosen, Situation, chosen
@@ -25,6 +26,7 @@ from privet.recipes.releases import (
     Images,
     Kept,
     Labels,
+    Matched,
     Memory,
     NoMemory,
     OnStep,
@@ -250,8 +252,47 @@ def sps_g(
     embedding = placed(embedding, hedge.device)
     [mechanism] = planned(hedge, [Release(embedding, s.clip_norm)])
     noisy = released(hedge, embedding, mechanism, memory, "release")
+    made = sps_g_matched(
+        noisy,
+        embedding,
+        s,
+        image_shape=shape,
+        proportional=proportional,
+        memory=memory,
+        on_step=on_step,
+        device=hedge.device,
+    )
+    if treated_as_public is None:
+        encoders = public_encoders(hedge, "the encoder", len(branches(network)))
+        treated_as_public = (*encoders, "images for components")
+    return made.certified(certify(hedge.reservation, public=treated_as_public))
 
-    targets = moved(gaussian_targets(embedding, noisy, s.cleaning), hedge.device)
+
+def sps_g_matched(
+    noisy: NoisySum,
+    embedding: Embedding,
+    s: SpsG,
+    *,
+    image_shape: ImageShape,
+    proportional: bool = False,
+    memory: Memory | None = None,
+    on_step: OnStep | None = None,
+    device: torch.device | str = "cpu",
+) -> Matched:
+    """A generator that matches a noised sum, of one hedge or of several: free to repeat.
+
+    Args:
+        noisy: what left the hedge.
+        embedding: through which, on the device.
+        s: settings, in which nothing is left open.
+        image_shape: height, width and channels.
+        proportional: make classes as large as released counts say, and not equally large.
+        memory: what was done before.
+        on_step: told of the generator's training.
+        device: where it is trained.
+    """
+    memory, device, num_classes = memory or NoMemory(), torch.device(device), embedding.num_classes
+    targets = moved(gaussian_targets(embedding, noisy, s.cleaning), device)
     weights = {name: 1 / len(each.covariance) for name, each in targets.items()}
 
     def matching(decay: float) -> GaussianMatching:
@@ -259,7 +300,7 @@ def sps_g(
             embedding, targets, clip_norm=s.clip_norm, weights=weights, decay=decay
         )
 
-    generator = generator_for(s, num_classes, shape).to(hedge.device)
+    generator = generator_for(s, num_classes, image_shape).to(device)
 
     def train() -> dict[str, Tensor]:
         train_generator(
@@ -277,7 +318,7 @@ def sps_g(
 
     judge = None
     if num_classes > 1:
-        judged = moved(gaussian_targets(embedding, noisy, s.judging), hedge.device)
+        judged = moved(gaussian_targets(embedding, noisy, s.judging), device)
         judge = MomentDiscriminant.quadratic(embedding, judged)
     shares = class_shares(embedding, noisy)
     turns = shares if proportional else even(num_classes)
@@ -289,17 +330,13 @@ def sps_g(
         else:
             images = agreed(generator, labels, judge, latent=s.latent, seed=number)
         if s.refinement is not None:
-            there = labels.to(hedge.device)
+            there = labels.to(device)
             images = refined(images, there, matching(0.0), s.refinement, seed=number)
         return images, labels.numpy()
 
-    if treated_as_public is None:
-        encoders = public_encoders(hedge, "the encoder", len(branches(network)))
-        treated_as_public = (*encoders, "images for components")
-    return Synthetic(
+    return Matched(
         batch=batch,
         batch_size=s.batch_size,
-        certificate=certify(hedge.reservation, public=treated_as_public),
         shares=shares,
         soft=None if judge is None else soft_labels(judge),
     )

@@ -8,7 +8,7 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from privet.augment import to_pixels
 from privet.errors import ConfigError
-from privet.hedge import Hedge
+from privet.hedge import Hedge, NoisySum
 from privet.keys import keyed
 from privet.models import FeatureMaps
 from privet.privacy import certify
@@ -24,6 +24,7 @@ from privet.recipes.choices import Situation, decided
 from privet.recipes.releases import (
     Images,
     Labels,
+    Matched,
     Memory,
     NoMemory,
     OnStep,
@@ -54,6 +55,9 @@ from privet.release import (
 )
 from privet.release.placing import moved, placed
 from privet.synthesis import GaussianMatching, InTurn, optimised
+
+SumOf = Callable[[Embedding, int], NoisySum]
+"""The noised sum of a stage, through its embedding."""
 
 
 def sps(
@@ -92,34 +96,83 @@ def sps(
     mechanisms = planned_sums(
         hedge, [each.clip_norms[stage] for stage, (_, each) in enumerate(stages)]
     )
+
+    def sum_of(embedding: Embedding, stage: int) -> NoisySum:
+        return released(hedge, embedding, mechanisms[stage], memory, f"release-{stage}")
+
+    made = sps_matched(
+        sum_of,
+        s,
+        encoders=encoders,
+        image_shape=image_shape,
+        num_classes=num_classes,
+        count=count,
+        proportional=proportional,
+        memory=memory,
+        on_step=on_step,
+        device=hedge.device,
+    )
+    if treated_as_public is None:
+        treated_as_public = public_encoders(hedge, "the encoders", len(encoders))
+    return made.certified(certify(hedge.reservation, public=treated_as_public))
+
+
+def sps_matched(
+    sum_of: SumOf,
+    s: Sps,
+    *,
+    encoders: Sequence[nn.Module],
+    image_shape: tuple[int, int, int],
+    num_classes: int,
+    count: int,
+    proportional: bool = False,
+    memory: Memory | None = None,
+    on_step: OnStep | None = None,
+    device: torch.device | str = "cpu",
+) -> Matched:
+    """Pixels that match the noised sums of all stages, of one hedge or of several.
+
+    Args:
+        sum_of: the noised sum of a stage through its embedding, which is centred on the images of
+            the stage before.
+        s: settings, in which nothing is left open.
+        encoders: as in `sps`, and so is the rest.
+        image_shape: height, width and channels.
+        num_classes: declared.
+        count: how many images the next stage's centre is computed from.
+        proportional: make classes as large as released counts say.
+        memory: what was done before.
+        on_step: told of the optimisation of each batch.
+        device: where images are optimised.
+    """
+    memory, device = memory or NoMemory(), torch.device(device)
     batch_size = decided(s.per_class) * num_classes
-    run = _Run(s, num_classes, image_shape, batch_size, memory, on_step, hedge.device)
+    run = _Run(s, num_classes, image_shape, batch_size, memory, on_step, device)
     found_shares = []
-    for stage, ((encoder, own), mechanism) in enumerate(zip(stages, mechanisms, strict=True)):
+    for stage, (encoder, own) in enumerate(by_stage(s, encoders)):
         centre = None if stage == 0 else run.images(stage - 1, math.ceil(count / batch_size))
-        embedding = run.embedding(encoder, own, stage, mechanism.clip_norm, centre)
-        noisy = released(hedge, embedding, mechanism, memory, f"release-{stage}")
-        targets = moved(gaussian_targets(embedding, noisy, s.cleaning), hedge.device)
-        run.stages.append((embedding, targets, mechanism.clip_norm))
+        clip_norm = own.clip_norms[stage]
+        embedding = run.embedding(encoder, own, stage, clip_norm, centre)
+        noisy = sum_of(embedding, stage)
+        targets = moved(gaussian_targets(embedding, noisy, s.cleaning), device)
+        run.stages.append((embedding, targets, clip_norm))
         found_shares.append(class_shares(embedding, noisy))
 
     shares = torch.stack(found_shares).mean(0)
     turns = shares if proportional else even(num_classes)
+    last = len(run.stages) - 1
 
     def batch(number: int) -> tuple[Images, Labels]:
         found = in_turn(turns, number * batch_size, batch_size)
-        images = run.taken(len(mechanisms) - 1, found.ranks * num_classes + found.labels)
+        images = run.taken(last, found.ranks * num_classes + found.labels)
         return to_pixels(images), found.labels.numpy()
 
     judge = None
     if num_classes > 1 and not s.pseudo_count:
         judge = MomentDiscriminant.quadratic(*run.stages[-1][:2])
-    if treated_as_public is None:
-        treated_as_public = public_encoders(hedge, "the encoders", len(encoders))
-    return Synthetic(
+    return Matched(
         batch=batch,
         batch_size=batch_size,
-        certificate=certify(hedge.reservation, public=treated_as_public),
         shares=shares,
         soft=None if judge is None else soft_labels(judge),
     )

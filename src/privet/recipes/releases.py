@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -123,16 +123,30 @@ class Drawn:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Synthetic(Drawn):
+class Matched(Drawn):
+    """Images that match noised sums, wherever these come from.
+
+    Args:
+        shares: of the classes, as released.
+    """
+
+    shares: Tensor
+
+    def certified(self, certificate: Certificate) -> Synthetic:
+        """The same images, and what they cost."""
+        own = {each.name: getattr(self, each.name) for each in fields(self)}
+        return Synthetic(certificate=certificate, **own)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Synthetic(Matched):
     """Images that may be shared, and what they cost.
 
     Args:
         certificate: of the run.
-        shares: of the classes, as released.
     """
 
     certificate: Certificate
-    shares: Tensor
 
 
 @dataclass(frozen=True, eq=False)

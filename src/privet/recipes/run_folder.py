@@ -49,7 +49,7 @@ _FILES = (
 _WITH_IMAGES = (f"{SYNTHETIC}/{CERTIFICATE}", f"{SYNTHETIC}/{CARD}")
 _PART = ".part"
 _LAYOUT = "1"
-_OURS = ("privet.train", "privet.synthesize", "privet.classifier")
+_OURS = ("privet.train", "privet.synthesize", "privet.classifier", "privet.federate")
 
 
 class _Body(dict[str, Any]):

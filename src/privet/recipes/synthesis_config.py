@@ -13,7 +13,7 @@ import torch
 
 from privet.errors import ConfigError
 from privet.privacy import Budget, Event, Relation
-from privet.recipes.choices import Situation
+from privet.recipes.choices import Chosen, Situation
 from privet.recipes.encoders import ENCODERS, SAVED, EncoderChoice, Saved, Several
 from privet.recipes.forms import Forms
 from privet.recipes.mean_embeddings import DpMerf
@@ -132,7 +132,7 @@ def resolved(
         data=asked.data_choice,
         image_shape=sets.private.image_shape,
         class_names=(sets.private.class_names or ()) if sets.labelled else (),
-        encoder=_encoder(asked.encoder or "conv"),
+        encoder=encoder_choice(asked.encoder or "conv"),
         encoder_data=None if asked.encoder_data is None else _placed(asked.encoder_data),
         budget=asked.budget,
         relation=relation_of(asked),
@@ -143,11 +143,23 @@ def resolved(
         soft_labels=bool(asked.soft_labels),
     )
     situation = _situation(config, sets)
-    typed = _system(asked.method, config.system, situation)
-    start = PRESETS[config.preset](typed, situation, config.budget.epsilon)
-    system = _system(asked.method, start.settings, situation).chosen(situation)
-    reasons = (*start.reasons, *system.reasons)
-    return replace(config, system=system.settings), reasons
+    system = chosen_system(asked.method, config.preset, situation, config.budget.epsilon)
+    return replace(config, system=system.settings), system.reasons
+
+
+def chosen_system(method: str, preset: str, situation: Situation, epsilon: float) -> Chosen[System]:
+    """A method as typed, with the choices of a preset and of the situation where none were made.
+
+    Args:
+        method: its name and settings.
+        preset: a name.
+        situation: what is known before a private row is read.
+        epsilon: that is to be spent.
+    """
+    typed = _system(method, _named(method)(), situation)
+    start = PRESETS[preset](typed, situation, epsilon)
+    system = _system(method, start.settings, situation).chosen(situation)
+    return Chosen(system.settings, (*start.reasons, *system.reasons))
 
 
 def _situation(config: SynthesisConfig, sets: Sets) -> Situation:
@@ -189,7 +201,7 @@ def _system(text: str, start: System, situation: Situation) -> System:
     return system
 
 
-def _encoder(text: str) -> EncoderChoice:
+def encoder_choice(text: str) -> EncoderChoice:
     """One, or several with a + between them."""
     found = tuple(map(_one_encoder, _several(text)))
     return found[0] if len(found) == 1 else Several(choices=found)

@@ -72,15 +72,15 @@ def write_images(
 ) -> None:
     """Everything that is wanted and not there yet; a card, which speaks of all, comes last."""
     discard_card(folder)
-    _write_shards(synthetic, config, folder, listener, wanted.count)
+    write_shards(synthetic, config, folder, listener, wanted.count)
     if wanted.png:
         texts = beside(folder, config, wanted.count, PNG_FORM)
         write_png_folders(folder / SYNTHETIC, folder / PNG, beside=texts, force=True)
-    _write_sheet(folder)
+    write_sheet(folder)
     write_card(folder, config, wanted.count)
 
 
-def _write_shards(
+def write_shards(
     synthetic: Drawn,
     config: Layout,
     folder: RunFolder,
@@ -123,7 +123,8 @@ def _bytes_of(config: Layout, count: int) -> int:
     return largest_shard(count, config.image_shape, probabilities=probabilities)
 
 
-def _write_sheet(folder: RunFolder) -> None:
+def write_sheet(folder: RunFolder) -> None:
+    """Some of the first shard."""
     images = load(folder / SYNTHETIC / shard_name(0))
     rows = np.arange(min(len(images), _ON_SHEET))
     sheet = draw_contact_sheet(images.take(rows), lines=1)

@@ -13,7 +13,7 @@ from privet.models import branches
 from privet.recipes.choices import decided
 from privet.recipes.forms import Kind
 from privet.recipes.generators import check_generator
-from privet.recipes.map_moments import SpsG, sps_g, sps_g_embedding
+from privet.recipes.map_moments import SpsG, sps_g, sps_g_embedding, sps_g_matched
 from privet.recipes.mean_embeddings import (
     DpMepf,
     DpMerf,
@@ -23,9 +23,10 @@ from privet.recipes.mean_embeddings import (
     dp_merf_releases,
 )
 from privet.recipes.models import ImageShape
-from privet.recipes.position_moments import by_stage, sps, sps_embedding
-from privet.recipes.releases import Memory, OnStep, Release, Synthetic
+from privet.recipes.position_moments import SumOf, by_stage, sps, sps_embedding, sps_matched
+from privet.recipes.releases import Matched, Memory, OnStep, Release, Synthetic
 from privet.recipes.sps_settings import Sps, SpsPlus
+from privet.release import Moments
 from privet.synthesis.averages import RunningMoments
 
 _ENOUGH = 2000  # public images: nobody releases moments of as many components
@@ -126,15 +127,63 @@ def releases_of(system: System, prepared: Prepared) -> list[Release]:
     assert prepared.encoder is not None
     if isinstance(system, DpMepf):
         return dp_mepf_releases(system, prepared.encoder, shape, classes)
-    if isinstance(system, Sps):
-        stages = by_stage(system, list(branches(prepared.encoder).values()))
-        return [
-            Release(sps_embedding(encoder, own, shape, classes, stage, norm), norm)
-            for stage, (encoder, own) in enumerate(stages)
-            for norm in [own.clip_norms[stage]]
-        ]
-    embedding = sps_g_embedding(system, prepared.encoder, _components(prepared), classes)
-    return [Release(embedding, system.clip_norm)]
+    return [stage_release(system, prepared, stage) for stage in range(stages_of(system) or 1)]
+
+
+def stage_release(
+    system: Sps | SpsG,
+    prepared: Prepared,
+    stage: int,
+    centre: dict[str, Moments] | None = None,
+    memory: Memory | None = None,
+) -> Release:
+    """What leaves the hedge at one stage.
+
+    Args:
+        system: with nothing left open.
+        prepared: what needs no private row.
+        stage: from 0; SPS-G has no other.
+        centre: moments of the last stage's images, by part.
+        memory: of components that were found before.
+    """
+    assert prepared.encoder is not None
+    if isinstance(system, SpsG):
+        images, classes = _components(prepared), prepared.num_classes
+        embedding = sps_g_embedding(system, prepared.encoder, images, classes, memory)
+        return Release(embedding, system.clip_norm)
+    encoder, own = by_stage(system, list(branches(prepared.encoder).values()))[stage]
+    norm, shape = own.clip_norms[stage], prepared.image_shape
+    embedding = sps_embedding(encoder, own, shape, prepared.num_classes, stage, norm, centre)
+    return Release(embedding, norm)
+
+
+def matched(
+    system: Sps | SpsG, prepared: Prepared, sum_of: SumOf, memory: Memory, on_step: OnStep
+) -> Matched:
+    """One system's synthesis, of noised sums from anywhere."""
+    assert prepared.encoder is not None
+    if isinstance(system, SpsG):
+        embedding = stage_release(system, prepared, 0, memory=memory).embedding
+        return sps_g_matched(
+            sum_of(embedding, 0),
+            embedding,
+            system,
+            image_shape=prepared.image_shape,
+            proportional=prepared.proportional,
+            memory=memory,
+            on_step=on_step,
+        )
+    return sps_matched(
+        sum_of,
+        system,
+        encoders=list(branches(prepared.encoder).values()),
+        image_shape=prepared.image_shape,
+        num_classes=prepared.num_classes,
+        count=prepared.count,
+        proportional=prepared.proportional,
+        memory=memory,
+        on_step=on_step,
+    )
 
 
 def _components(prepared: Prepared) -> Tensor:

@@ -15,14 +15,14 @@ from typing import Any
 from torch import nn
 
 from privet import __version__
-from privet.data.guard import shown
-from privet.errors import ConfigError, PrivacyError, Stopped
+from privet.errors import ConfigError, Stopped
 from privet.hedge import Hedge, Randomness
-from privet.privacy import Certificate, GaussianRelease, Reservation
+from privet.privacy import Certificate, Reservation
 from privet.privacy.records import State
 from privet.recipes.encoder_cache import CachedEncoders, cache_folder
 from privet.recipes.encoders import with_taught
 from privet.recipes.folder_memory import FolderMemory
+from privet.recipes.kept_releases import require_kept
 from privet.recipes.private_encoder import PrivatelyTrained, private_encoder
 from privet.recipes.releases import Synthetic
 from privet.recipes.run import Session
@@ -31,7 +31,6 @@ from privet.recipes.run_folder import (
     CERTIFICATE,
     CONFIG,
     LEDGER,
-    RELEASES,
     RESULT,
     STATE,
     RunFolder,
@@ -198,7 +197,7 @@ def _run(
                 lambda: ledger.reserve(epsilon=stage.config.budget.epsilon, label=state.label),
             )
             folder.write(STATE, asdict(replace(state, reservation=reservation.id)))
-            _require_kept(stage, reservation, memory, folder)
+            require_kept(reservation, memory, folder, taught=stage.lessons is not None)
             synthetic = _released(stage, prepared, session, reservation, memory, listener)
             certificate = _certificate(stage, synthetic)
             folder.write(CERTIFICATE, certificate.to_json())
@@ -210,39 +209,6 @@ def _run(
         return finished(folder, state.ledger)
     except KeyboardInterrupt:
         raise Stopped(f"Stopped: go on with {folder.command_to_resume}") from None
-
-
-def _require_kept(
-    stage: SynthesisStage, reservation: Reservation, memory: FolderMemory, folder: RunFolder
-) -> None:
-    """Refuse to go on if what was paid for is not what is there."""
-    releases, steps = _spent(reservation)
-    kept = memory.num_paid
-    if releases > kept or (releases and stage.lessons is not None and not memory.learned_names):
-        reservation.close()
-        raise PrivacyError(
-            "The run was killed after it paid for a release and before it wrote that down, so it "
-            "cannot go on: start again with --force, which costs as much again."
-        )
-    if kept > releases:
-        raise PrivacyError(
-            f"{shown(folder / RELEASES)} holds {kept} releases and the run paid for {releases}: "
-            "remove what belongs to another run."
-        )
-    if memory.learned_names and not steps:
-        raise PrivacyError(
-            f"{shown(folder / RELEASES)} holds an encoder and the run paid for no step of one: "
-            "remove it, it belongs to another run."
-        )
-
-
-def _spent(reservation: Reservation) -> tuple[int, int]:
-    """How many releases, and how many steps of an encoder's training."""
-    record = reservation.record
-    counts = {True: 0, False: 0}
-    for event, spent in zip(record.plan.events if record.plan else (), record.spent, strict=True):
-        counts[isinstance(event, GaussianRelease)] += spent
-    return counts[True], counts[False]
 
 
 def _released(

@@ -179,11 +179,11 @@ def staged(asked: SynthesisAsked, *, seeded: bool = False, unread: bool = False)
         choices=choices,
     )
     _ = stage.mechanisms  # which refuse clip norms that cannot be
-    _require_memory(max(each.embedding.num_coordinates for each in stage.outline))
+    require_memory(max(each.embedding.num_coordinates for each in stage.outline))
     return stage
 
 
-def _require_memory(coordinates: int) -> None:
+def require_memory(coordinates: int) -> None:
     """Refuse a release that this machine cannot hold, before anything is reserved."""
     needed = _COPIES * torch.float64.itemsize * coordinates
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -62,7 +62,7 @@ def job() -> None:
         )
         reservation = ledger.reserve(plan=Plan.of(MECHANISM.event.times(1000)))
         hedge = Hedge(columns, reservation, randomness=Randomness(0))
-        steps = hedge.steps(MECHANISM, physical_batch=ENGINE.physical_batch, team=team)
+        steps = hedge.shared_with(team).steps(MECHANISM, physical_batch=ENGINE.physical_batch)
         seconds = []
         for _ in range(STEPS + 1):
             start = time.perf_counter()

@@ -29,8 +29,9 @@ def job(folder, missing=0):
             side = Hedge(
                 columns, ledger.reserve(plan=PLAN), randomness=Randomness(5), physical_batch=7
             )
-            found = [side.release(summand, RELEASE, team).blocks]
-            steps = side.steps(STEP, physical_batch=3, team=team)
+            side = side.shared_with(team)
+            found = [side.release(summand, RELEASE).blocks]
+            steps = side.steps(STEP, physical_batch=3)
         found += [steps.step(summand).blocks for _ in range(3)]
     return [
         {name: block.double().flatten().tolist() for name, block in each.items()} for each in found

@@ -104,6 +104,7 @@ class Hedge:
         self.__physical_batch = physical_batch
         self.__randomness = randomness or Randomness()
         self.__device = torch.device(device)
+        self.__team: Team = Alone()
         if self.__randomness.seeded:
             reservation.mark_seeded()
         if self.__declared_size is not None:
@@ -141,25 +142,23 @@ class Hedge:
         batches = enumerate(self.__everyone() or [slice(0, 0)])
         return self.__with(self.__rows.mapped(function, self.__read(batches)))
 
-    def release(
-        self, summand: Summand, mechanism: GaussianSum, team: Team | None = None
-    ) -> NoisySum:
-        """One clipped and noised sum over all units; a team adds it up together."""
-        team = team or Alone()
+    def shared_with(self, team: Team) -> Hedge:
+        """The same, with sums that a team adds up together; this process leads it."""
+        other = self.__with(self.__rows)
+        other.__team = team
+        return other
+
+    def release(self, summand: Summand, mechanism: GaussianSum) -> NoisySum:
+        """One clipped and noised sum over all units."""
         self.__reservation.require(mechanism.event)
-        total = self.__sum(self.__everyone(), summand, mechanism, team)
+        total = self.__sum(self.__everyone(), summand, mechanism)
         ticket = self.__reservation.spend(mechanism.event)
         number = self.__randomness.next_unused(ticket.event_index, ticket.number)
         noisy = self.__noised(total, summand, mechanism, ticket.event_index, number)
-        return NoisySum(team.hand_out(noisy), mechanism.noise_scale)
+        return NoisySum(self.__team.hand_out(noisy), mechanism.noise_scale)
 
     def steps(
-        self,
-        mechanism: PoissonSum,
-        *,
-        first: int = 0,
-        physical_batch: int | None = None,
-        team: Team | None = None,
+        self, mechanism: PoissonSum, *, first: int = 0, physical_batch: int | None = None
     ) -> Steps:
         """A sequence of clipped and noised sums over Poisson samples.
 
@@ -167,7 +166,6 @@ class Hedge:
             mechanism: sampling, clip and noise of every step.
             first: the number of the first step; a resumed run goes on where it was.
             physical_batch: units per batch, if another number suits the summand better.
-            team: who adds up each sum together.
         """
         size = self.__physical_batch if physical_batch is None else physical_batch
         if size < 1:
@@ -180,7 +178,7 @@ class Hedge:
 
         def step(summand: Summand, number: int) -> tuple[NoisySum, int]:
             number = self.__randomness.next_unused(stream, number)
-            return self.__step(summand, mechanism, stream, number, size, team or Alone()), number
+            return self.__step(summand, mechanism, stream, number, size), number
 
         def remaining(number: int) -> int:
             again = max(0, self.__reservation.spent(mechanism.event) - number)
@@ -202,13 +200,7 @@ class Hedge:
         return NotPrivate(name, function(units))
 
     def __step(
-        self,
-        summand: Summand,
-        mechanism: PoissonSum,
-        stream: int,
-        number: int,
-        size: int,
-        team: Team,
+        self, summand: Summand, mechanism: PoissonSum, stream: int, number: int, size: int
     ) -> NoisySum:
         # A seeded run (not private) draws the same noise again: the same result, paid once.
         again = self.__randomness.seeded and number < self.__reservation.spent(mechanism.event)
@@ -219,19 +211,17 @@ class Hedge:
         batches: list[Index] = [
             sample[start : start + size] for start in range(0, len(sample), size)
         ]
-        total = self.__sum(batches, summand, mechanism, team)
+        total = self.__sum(batches, summand, mechanism)
         if not again:
             self.__reservation.spend(mechanism.event)
         noisy = self.__noised(total, summand, mechanism, stream, number)
-        return NoisySum(team.hand_out(noisy), mechanism.noise_scale)
+        return NoisySum(self.__team.hand_out(noisy), mechanism.noise_scale)
 
-    def __sum(
-        self, batches: list[Index], summand: Summand, mechanism: Mechanism, team: Team
-    ) -> ClippedSum:
+    def __sum(self, batches: list[Index], summand: Summand, mechanism: Mechanism) -> ClippedSum:
         """Everyone's share of it, without noise."""
-        units = self.__read(team.share(batches))
-        team.call(batches, self.__rows.num_units)
-        return team.total(clipped_sum(units, summand, mechanism.clip_norm))
+        units = self.__read(self.__team.share(batches))
+        self.__team.call(batches, self.__rows.num_units)
+        return self.__team.total(clipped_sum(units, summand, mechanism.clip_norm))
 
     def __noised(
         self, total: ClippedSum, summand: Summand, mechanism: Mechanism, stream: int, number: int

@@ -159,6 +159,21 @@ class Processes:
             return None
         return self._broadcast(torch.empty(length, dtype=torch.uint8)).cpu().numpy().tobytes()
 
+    def give(self, word: bytes) -> None:
+        """Helper: something for the leader."""
+        with _noticed():
+            dist.send(torch.tensor([len(word)]).to(self.device), 0)
+            dist.send(torch.frombuffer(bytearray(word), dtype=torch.uint8).to(self.device), 0)
+
+    def given_by(self, rank: int) -> bytes:
+        """Leader: what a helper gives."""
+        length = torch.empty(1, dtype=torch.int64, device=self.device)
+        with _noticed():
+            dist.recv(length, rank)
+            word = torch.empty(int(length), dtype=torch.uint8, device=self.device)
+            dist.recv(word, rank)
+        return word.cpu().numpy().tobytes()
+
     def end(self) -> None:
         """Leader: everyone may go."""
         self._send([_END, 0, 0, 0])

@@ -7,7 +7,8 @@ makes others, and would read it in the wrong coordinates.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import torch
 from safetensors import SafetensorError
@@ -60,6 +61,14 @@ class FolderMemory:
             self._write(file, made)
         self._folder.discard(_unfinished(name))
         return made
+
+    def has(self, name: str) -> bool:
+        """Whether it was made."""
+        return self._folder.has(f"{STEPS}/{name}.safetensors")
+
+    def every(self, names: Sequence[str], make: Callable[[int], Tensors]) -> list[Tensors]:
+        """Each by itself."""
+        return [self.once(name, partial(make, place)) for place, name in enumerate(names)]
 
     def paid(self, name: str, embedding: Embedding, make: Callable[[], Tensors]) -> Tensors:
         """Read and recognised; or made and written, once it is sure that it can be written."""

@@ -25,10 +25,12 @@ from privet.recipes.releases import (
     Images,
     Kept,
     Labels,
+    Matched,
     Memory,
     NoMemory,
     OnStep,
     Release,
+    SumOf,
     Synthetic,
     Tensors,
     balanced,
@@ -54,6 +56,8 @@ from privet.synthesis import GeneratorTraining, MeanMatching, sampled, train_gen
 
 MEDIAN = "the median distance between public images"
 """The reason for a length scale that rests on them."""
+RELEASE_NAMES = ("release", "stopping")
+"""Under which they are remembered."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,11 +181,12 @@ def dp_merf(
     if public is not None and measured:
         situation = replace(situation, median_distance=median_distance(public))
     s = s.chosen(situation).settings
-    [release] = dp_merf_releases(s, image_shape, num_classes)
-    run = _Run(hedge, s, image_shape, num_classes, memory or NoMemory(), on_step)
+    releases = dp_merf_releases(s, image_shape, num_classes)
+    run = _Run(s, image_shape, num_classes, memory or NoMemory(), on_step, hedge.device)
+    made = _matched_behind(hedge, run, releases, proportional)
     if treated_as_public is None:
         treated_as_public = ("images for a length scale",) if measured else ()
-    return run.synthetic([release], treated_as_public, proportional)
+    return made.certified(certify(hedge.reservation, public=treated_as_public))
 
 
 def dp_mepf(
@@ -213,8 +218,54 @@ def dp_mepf(
     s = (settings or DpMepf()).chosen(Situation.behind(hedge, num_classes, image_shape)).settings
     network = joined(encoder)
     releases = dp_mepf_releases(s, network, image_shape, num_classes)
-    run = _Run(hedge, s, image_shape, num_classes, memory or NoMemory(), on_step)
-    return run.synthetic(releases, treated_as_public, proportional, len(branches(network)))
+    run = _Run(s, image_shape, num_classes, memory or NoMemory(), on_step, hedge.device)
+    made = _matched_behind(hedge, run, releases, proportional)
+    if treated_as_public is None:
+        treated_as_public = public_encoders(hedge, "the encoder", len(branches(network)))
+    return made.certified(certify(hedge.reservation, public=treated_as_public))
+
+
+def mean_matched(
+    sum_of: SumOf,
+    s: MeanEmbedding,
+    releases: list[Release],
+    *,
+    image_shape: tuple[int, int, int],
+    num_classes: int,
+    proportional: bool = False,
+    memory: Memory | None = None,
+    on_step: OnStep | None = None,
+    device: torch.device | str = "cpu",
+) -> Matched:
+    """A generator that matches noised sums, of one hedge or of several.
+
+    Args:
+        sum_of: the noised sum through the embedding of each release.
+        s: settings, in which nothing is left open.
+        releases: to match and, where there is a second, to stop by.
+        image_shape: height, width and channels.
+        num_classes: declared.
+        proportional: make classes as large as released counts say.
+        memory: what was done before.
+        on_step: told of the generator's training.
+        device: where it is trained.
+    """
+    place = torch.device(device)
+    run = _Run(s, image_shape, num_classes, memory or NoMemory(), on_step, place)
+    return run.matched(sum_of, releases, proportional)
+
+
+def _matched_behind(
+    hedge: Hedge, run: _Run, releases: list[Release], proportional: bool
+) -> Matched:
+    """Plan, release and match."""
+    require_labels(hedge, run.num_classes)
+    mechanisms = planned(hedge, releases)
+
+    def sum_of(embedding: Embedding, number: int) -> NoisySum:
+        return released(hedge, embedding, mechanisms[number], run.memory, RELEASE_NAMES[number])
+
+    return run.matched(sum_of, releases, proportional)
 
 
 def dp_merf_releases(
@@ -248,55 +299,38 @@ class _Run:
 
     def __init__(
         self,
-        hedge: Hedge,
         settings: MeanEmbedding,
         image_shape: tuple[int, int, int],
         num_classes: int,
         memory: Memory,
         on_step: OnStep | None,
+        device: torch.device,
     ) -> None:
-        self.hedge, self.settings, self.memory = hedge, settings, memory
+        self.settings, self.memory, self.device = settings, memory, device
         self.num_classes, self.on_step = num_classes, on_step
-        self.generator = generator_for(settings, num_classes, image_shape).to(hedge.device)
+        self.generator = generator_for(settings, num_classes, image_shape).to(device)
 
-    def synthetic(
-        self,
-        releases: list[Release],
-        public: Sequence[str] | None,
-        proportional: bool,
-        num_encoders: int = 1,
-    ) -> Synthetic:
-        """Release, train, and be ready to sample."""
-        require_labels(self.hedge, self.num_classes)
-        device = self.hedge.device
-        releases = [replace(each, embedding=placed(each.embedding, device)) for each in releases]
-        mechanisms = planned(self.hedge, releases)
-        noisy = [
-            released(self.hedge, each.embedding, mechanism, self.memory, name)
-            for name, each, mechanism in zip(
-                ("release", "stopping"), releases, mechanisms, strict=False
-            )
-        ]
-        stop = _Stopping(releases[1].embedding, noisy[1], device) if len(noisy) > 1 else None
-        embedding, first = releases[0].embedding, noisy[0]
+    def matched(self, sum_of: SumOf, releases: list[Release], proportional: bool) -> Matched:
+        """Train, and be ready to sample."""
+        embeddings = [placed(each.embedding, self.device) for each in releases]
+        noisy = [sum_of(embedding, number) for number, embedding in enumerate(embeddings)]
+        stop = _Stopping(embeddings[1], noisy[1], self.device) if len(noisy) > 1 else None
+        embedding, first = embeddings[0], noisy[0]
         self.generator.load_state_dict(
             self.memory.once("generator", lambda: self._trained(embedding, first, stop))
         )
         shares = class_shares(embedding, first)
         turns = shares if proportional else even(self.num_classes)
-        if public is None:
-            public = public_encoders(self.hedge, "the encoder", num_encoders)
-        return Synthetic(
+        return Matched(
             batch=lambda number: self._batch(number, turns),
             batch_size=self.settings.batch_size,
-            certificate=certify(self.hedge.reservation, public=public),
             shares=shares,
         )
 
     def _trained(self, embedding: Embedding, noisy: NoisySum, stop: _Stopping | None) -> Tensors:
         s, training = self.settings, decided(self.settings.training)
-        totals = class_totals(embedding, noisy).to(self.hedge.device)
-        moments = moved(released_moments(embedding, noisy), self.hedge.device)
+        totals = class_totals(embedding, noisy).to(self.device)
+        moments = moved(released_moments(embedding, noisy), self.device)
         matching = MeanMatching(embedding, moments, totals / totals.sum(), s.average_rate)
         every = 0 if not isinstance(s, DpMepf) else math.ceil(training.iterations / s.checks)
 

@@ -8,7 +8,7 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import torch
@@ -28,6 +28,7 @@ from privet.recipes.releases import (
     Memory,
     NoMemory,
     OnStep,
+    SumOf,
     Synthetic,
     Tensors,
     balanced,
@@ -55,9 +56,6 @@ from privet.release import (
 )
 from privet.release.placing import moved, placed
 from privet.synthesis import GaussianMatching, InTurn, optimised
-
-SumOf = Callable[[Embedding, int], NoisySum]
-"""The noised sum of a stage, through its embedding."""
 
 
 def sps(
@@ -234,7 +232,9 @@ class _Run:
 
     def images(self, stage: int, batches: int) -> tuple[Tensor, Tensor]:
         """A stage's whole set."""
-        images = torch.cat([self.batch(stage, number) for number in range(batches)])
+        names = [_name(stage, number) for number in range(batches)]
+        found = self.memory.every(names, partial(self._made, stage))
+        images = torch.cat([each["images"] for each in found])
         labels = [balanced(self.batch_size, self.num_classes, each) for each in range(batches)]
         return images, torch.cat(labels)
 
@@ -247,11 +247,11 @@ class _Run:
 
     def batch(self, stage: int, number: int) -> Tensor:
         """One batch, which depends on the releases, the seed and its number alone."""
+        make = partial(self._made, stage, number)
+        return self.memory.once(_name(stage, number), make)["images"]
 
-        def make() -> Tensors:
-            return {"images": self._optimised(stage, number).cpu()}
-
-        return self.memory.once(f"stage-{stage}-batch-{number:05d}", make)["images"]
+    def _made(self, stage: int, number: int) -> Tensors:
+        return {"images": self._optimised(stage, number).cpu()}
 
     def _optimised(self, stage: int, number: int) -> Tensor:
         s = self.settings
@@ -276,6 +276,10 @@ class _Run:
         labels = balanced(self.batch_size, self.num_classes, number).to(self.device)
         tell = told(self.on_step, config.iterations)
         return optimised(start, labels, InTurn(losses), config, generator=generator, on_step=tell)
+
+
+def _name(stage: int, number: int) -> str:
+    return f"stage-{stage}-batch-{number:05d}"
 
 
 def sps_embedding(

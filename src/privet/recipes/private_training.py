@@ -13,6 +13,7 @@ from torch import nn
 from privet.augment import to_float
 from privet.errors import ConfigError
 from privet.hedge import (
+    Alone,
     Hedge,
     PoissonSum,
     Team,
@@ -167,11 +168,10 @@ def fly(
 ) -> TrainedModel:
     """All steps from where the run is; the model ends with the averaged weights."""
     equation = equation_for(model, config, material, keys, start.divisor, start.engine.engine)
-    steps = hedge.steps(
+    steps = hedge.shared_with(team or Alone()).steps(
         start.mechanism,
         first=start.progress.step,
         physical_batch=start.engine.engine.physical_batch,
-        team=team,
     )
     progress = train(equation, steps, config.course, start.progress, on_step, on_gradient)
     with torch.no_grad():

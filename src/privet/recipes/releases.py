@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -40,6 +41,8 @@ Soft = Callable[[Images], Probabilities]
 """From images to probabilities of classes."""
 OnStep = Callable[[int, int], None]
 """Told how many steps of how many are done."""
+SumOf = Callable[[Embedding, int], NoisySum]
+"""The noised sum of a stage, or of the so-manyth release, through its embedding."""
 EventsFor = Callable[[Budget, Relation], tuple[Event, ...]]
 """What a budget pays for before releases."""
 
@@ -57,6 +60,9 @@ class Memory(Protocol):
 
     def once(self, name: str, make: Callable[[], Tensors]) -> Tensors:
         """What was made under this name before, or what is made now."""
+
+    def every(self, names: Sequence[str], make: Callable[[int], Tensors]) -> list[Tensors]:
+        """Likewise, of several things that do not depend on each other, by their places."""
 
     def paid(self, name: str, embedding: Embedding, make: Callable[[], Tensors]) -> Tensors:
         """Likewise, of what left the hedge through an embedding and cannot be had again."""
@@ -77,6 +83,10 @@ class NoMemory:
     def once(self, name: str, make: Callable[[], Tensors]) -> Tensors:
         """Now."""
         return make()
+
+    def every(self, names: Sequence[str], make: Callable[[int], Tensors]) -> list[Tensors]:
+        """Now, one after the other."""
+        return [self.once(name, partial(make, place)) for place, name in enumerate(names)]
 
     def paid(self, name: str, embedding: Embedding, make: Callable[[], Tensors]) -> Tensors:
         """Now."""

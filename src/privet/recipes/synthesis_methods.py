@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from privet.errors import ConfigError
@@ -15,18 +16,21 @@ from privet.recipes.forms import Kind
 from privet.recipes.generators import check_generator
 from privet.recipes.map_moments import SpsG, sps_g, sps_g_embedding, sps_g_matched
 from privet.recipes.mean_embeddings import (
+    RELEASE_NAMES,
     DpMepf,
     DpMerf,
     dp_mepf,
     dp_mepf_releases,
     dp_merf,
     dp_merf_releases,
+    mean_matched,
 )
 from privet.recipes.models import ImageShape
-from privet.recipes.position_moments import SumOf, by_stage, sps, sps_embedding, sps_matched
-from privet.recipes.releases import Matched, Memory, OnStep, Release, Synthetic
+from privet.recipes.position_moments import by_stage, sps, sps_embedding, sps_matched
+from privet.recipes.releases import Matched, Memory, OnStep, Release, SumOf, Synthetic
 from privet.recipes.sps_settings import Sps, SpsPlus
 from privet.release import Moments
+from privet.release.placing import placed
 from privet.synthesis.averages import RunningMoments
 
 _ENOUGH = 2000  # public images: nobody releases moments of as many components
@@ -158,32 +162,39 @@ def stage_release(
 
 
 def matched(
-    system: Sps | SpsG, prepared: Prepared, sum_of: SumOf, memory: Memory, on_step: OnStep
+    system: System,
+    prepared: Prepared,
+    sum_of: SumOf,
+    memory: Memory,
+    on_step: OnStep | None,
+    device: torch.device | str = "cpu",
 ) -> Matched:
     """One system's synthesis, of noised sums from anywhere."""
-    assert prepared.encoder is not None
+    common: dict[str, Any] = {
+        "image_shape": prepared.image_shape,
+        "proportional": prepared.proportional,
+        "memory": memory,
+        "on_step": on_step,
+        "device": device,
+    }
+    classes = prepared.num_classes
+    if isinstance(system, DpMerf | DpMepf):
+        releases = releases_of(system, prepared)
+        return mean_matched(sum_of, system, releases, num_classes=classes, **common)
     if isinstance(system, SpsG):
-        embedding = stage_release(system, prepared, 0, memory=memory).embedding
-        return sps_g_matched(
-            sum_of(embedding, 0),
-            embedding,
-            system,
-            image_shape=prepared.image_shape,
-            proportional=prepared.proportional,
-            memory=memory,
-            on_step=on_step,
-        )
+        made = stage_release(system, prepared, 0, memory=memory).embedding
+        embedding = placed(made, torch.device(device))
+        return sps_g_matched(sum_of(embedding, 0), embedding, system, **common)
+    assert prepared.encoder is not None
+    encoders = list(branches(prepared.encoder).values())
     return sps_matched(
-        sum_of,
-        system,
-        encoders=list(branches(prepared.encoder).values()),
-        image_shape=prepared.image_shape,
-        num_classes=prepared.num_classes,
-        count=prepared.count,
-        proportional=prepared.proportional,
-        memory=memory,
-        on_step=on_step,
+        sum_of, system, encoders=encoders, num_classes=classes, count=prepared.count, **common
     )
+
+
+def release_name(system: System, number: int) -> str:
+    """Under which a system remembers its so-manyth release."""
+    return f"release-{number}" if isinstance(system, Sps) else RELEASE_NAMES[number]
 
 
 def _components(prepared: Prepared) -> Tensor:

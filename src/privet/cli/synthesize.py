@@ -148,15 +148,21 @@ def synthesize(
     DATA, --method, --epsilon, --delta, --count and --out are needed for a new run; nothing but
     --out for --resume.
     """
+    from privet.hedge import Processes, assembled
     from privet.recipes.public_synthesis import is_public, quote_public, synthesize_public
     from privet.recipes.run import Session
+    from privet.recipes.run_stage import usable_device
     from privet.recipes.synthesis_config import SynthesisAsked
     from privet.recipes.synthesis_quote import quote
     from privet.recipes.synthesis_run import synthesize as run
+    from privet.recipes.synthesis_teamwork import help_synthesis
 
     asked = SynthesisAsked.of({**context.params, "soft_labels": soft_labels or None})
-    public_only = is_public(asked, out, resume=resume)
-    with Watch(bar=not json) as watch:
+    with assembled(usable_device(device)) as team, Watch(bar=not json) as watch:
+        if isinstance(team, Processes) and not team.leads:
+            help_synthesis(team)
+            return
+        public_only = is_public(asked, out, resume=resume)
         if dry_run:
             _show(quote_public(asked) if public_only else quote(asked, watch), json)
             return
@@ -167,8 +173,9 @@ def synthesize(
             resume=resume,
             force=force,
             noise_seed=noise_seed,
-            device=device,
+            device=str(team.device),
             tensorboard=tensorboard,
+            team=team,
         )
         start = synthesize_public if public_only else run
         result = start(asked, session, watch, count=count, png=png)

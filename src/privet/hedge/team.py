@@ -150,7 +150,7 @@ class Processes:
     def tell(self, word: bytes) -> None:
         """Its length, then it."""
         self._send([_WORD, len(word), 0, 0])
-        self._broadcast(torch.frombuffer(bytearray(word), dtype=torch.uint8))
+        self._broadcast(_letters(word))
 
     def told(self) -> bytes | None:
         """Helper: what the leader says, or none if it has nothing more to say."""
@@ -163,7 +163,7 @@ class Processes:
         """Helper: something for the leader."""
         with _noticed():
             dist.send(torch.tensor([len(word)]).to(self.device), 0)
-            dist.send(torch.frombuffer(bytearray(word), dtype=torch.uint8).to(self.device), 0)
+            dist.send(_letters(word).to(self.device), 0)
 
     def given_by(self, rank: int) -> bytes:
         """Leader: what a helper gives."""
@@ -234,6 +234,10 @@ def _noticed() -> Iterator[None]:
         raise TeamError(
             "Another process of this job has ended: see what it says, then go on with --resume."
         ) from error
+
+
+def _letters(word: bytes) -> Tensor:
+    return torch.from_numpy(np.frombuffer(word, np.uint8).copy())
 
 
 def _numbers(batch: Index) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -12,6 +13,7 @@ import torch
 
 from privet import __version__
 from privet.errors import ConfigError, Stopped
+from privet.hedge import Team
 from privet.privacy.certificate import NOTHING_PRIVATE, nothing_private
 from privet.public import PublicRows
 from privet.recipes.ddpm import PublicDdpm, ddpm
@@ -20,7 +22,7 @@ from privet.recipes.folder_memory import FolderMemory
 from privet.recipes.forms import Forms, Kind
 from privet.recipes.models import ImageShape
 from privet.recipes.presets import named
-from privet.recipes.releases import Drawn
+from privet.recipes.releases import Drawn, Memory
 from privet.recipes.run import Session
 from privet.recipes.run_config import require_same
 from privet.recipes.run_folder import (
@@ -39,6 +41,7 @@ from privet.recipes.synthesis_config import SynthesisAsked
 from privet.recipes.synthesis_curves import Recorded
 from privet.recipes.synthesis_images import Wanted, check_space, write_images
 from privet.recipes.synthesis_stage import Audience
+from privet.recipes.team_memory import apart, shared
 
 System = PublicEdm | PublicDdpm
 METHODS = {"edm": Kind(PublicEdm), "ddpm": Kind(PublicDdpm)}
@@ -242,7 +245,10 @@ def synthesize_public(
             if session.tensorboard and not session.resume:
                 begin_events(folder)
             begun = True
-            return _run(config, sets, folder, listener, wanted, device)
+            if session.team.size > 1:
+                body = {"public": True, "asked": asked.placed().given}
+                session.team.tell(json.dumps(body).encode())
+            return _run(config, sets, folder, listener, wanted, device, session.team)
     except KeyboardInterrupt:
         if begun:
             raise Stopped(f"Stopped: go on with {folder.command_to_resume}") from None
@@ -292,14 +298,17 @@ def _run(
     listener: Audience,
     wanted: Wanted,
     device: torch.device,
+    team: Team,
 ) -> PublicResult:
     for sentence in sets.notes:
         listener.note(sentence)
     listener.note("DATA are taken as public: what is made of them may repeat them.")
     metrics = Metrics(folder)
-    drawn = _drawn(config, sets, folder, Recorded(listener, metrics), device)
+    memory = shared(FolderMemory(folder, config.image_shape), team)
+    drawn = drawn_by(config, sets, memory, Recorded(listener, metrics), device)
     folder.write(CERTIFICATE, nothing_private())
-    write_images(drawn, config, folder, listener, wanted)
+    with apart(memory):
+        write_images(drawn, config, folder, listener, wanted, team)
     metrics.show_samples(wanted.count)
     summary = {
         "schema": "privet.result/1",
@@ -312,18 +321,19 @@ def _run(
     return PublicResult(folder=folder.path, summary=summary)
 
 
-def _drawn(
+def drawn_by(
     config: PublicConfig,
     sets: Sets,
-    folder: RunFolder,
+    memory: Memory,
     listener: Audience,
     device: torch.device,
 ) -> Drawn:
+    """A diffusion model that has learned, and draws."""
     learn = partial(
         edm if isinstance(config.system, PublicEdm) else ddpm,
         PublicRows.from_images(sets.private),
         num_classes=config.num_classes,
-        memory=FolderMemory(folder, config.image_shape),
+        memory=memory,
         progress=listener.progress,
         device=device,
     )

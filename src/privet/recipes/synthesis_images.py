@@ -13,11 +13,13 @@ from privet.data.disk import check_free_space
 from privet.data.png_folders import write_png_folders
 from privet.data.shards import largest_shard, read_shards, shard_name, write_shard
 from privet.errors import ConfigError
+from privet.hedge import Alone, Team
 from privet.recipes.releases import Drawn, Images, Probabilities
 from privet.recipes.run_folder import PNG, RESULT, SAMPLES, SYNTHETIC, RunFolder
 from privet.recipes.set_card import Layout, beside, discard_card, write_card
 from privet.recipes.stored_evaluation import forget
 from privet.recipes.synthesis_stage import Audience
+from privet.recipes.team_images import dealt
 from privet.share.data_card import PNG as PNG_FORM
 
 _ON_SHEET = 240
@@ -69,10 +71,11 @@ def write_images(
     folder: RunFolder,
     listener: Audience,
     wanted: Wanted,
+    team: Team | None = None,
 ) -> None:
     """Everything that is wanted and not there yet; a card, which speaks of all, comes last."""
     discard_card(folder)
-    write_shards(synthetic, config, folder, listener, wanted.count)
+    write_shards(synthetic, config, folder, listener, wanted.count, team)
     if wanted.png:
         texts = beside(folder, config, wanted.count, PNG_FORM)
         write_png_folders(folder / SYNTHETIC, folder / PNG, beside=texts, force=True)
@@ -86,6 +89,7 @@ def write_shards(
     folder: RunFolder,
     listener: Audience,
     count: int,
+    team: Team | None = None,
 ) -> None:
     """One batch in each; a last one that was cut short is made again, whole."""
     place, size = folder / SYNTHETIC, synthetic.batch_size
@@ -94,8 +98,9 @@ def write_shards(
     if there and there[-1] < min(size, count - (whole - 1) * size):
         whole -= 1
     tell = listener.progress("images")
-    for number in range(whole, math.ceil(count / size)):
-        images, labels = synthetic.batch(number)
+    numbers = range(whole, math.ceil(count / size))
+    made = dealt(synthetic, numbers, team or Alone())
+    for number, (images, labels) in zip(numbers, made, strict=True):
         left = count - number * size
         check_free_space(place, _bytes_of(config, min(left, size)))
         forget(folder)

@@ -7,6 +7,7 @@ run that is killed goes on with the first thing that is missing.
 
 from __future__ import annotations
 
+import json
 import uuid
 from contextlib import closing
 from dataclasses import asdict, dataclass, fields, replace
@@ -16,7 +17,7 @@ from torch import nn
 
 from privet import __version__
 from privet.errors import ConfigError, Stopped
-from privet.hedge import Hedge, Randomness
+from privet.hedge import Hedge, Randomness, Team
 from privet.privacy import Certificate, Reservation
 from privet.privacy.records import State
 from privet.recipes.encoder_cache import CachedEncoders, cache_folder
@@ -45,6 +46,7 @@ from privet.recipes.synthesis_methods import Prepared, run, stages_of
 from privet.recipes.synthesis_quote import predicted, warnings
 from privet.recipes.synthesis_result import SynthesisResult, finished
 from privet.recipes.synthesis_stage import Audience, SynthesisStage, staged
+from privet.recipes.team_memory import LeadersMemory, apart, shared
 
 _ROWS_PER_BATCH = 500
 
@@ -109,6 +111,7 @@ def _begin(
     folder.check_free(force=session.force)
     stage = staged(asked, seeded=session.noise_seed is not None)
     stage.require_room()
+    _require_teacher(stage, session.team)
     with folder.claimed():
         folder.check_free(force=session.force)  # another process may have been quicker
         check_space(folder, stage.config, wanted, stages_of(stage.config.system))
@@ -155,6 +158,7 @@ def _resume(
             unread=folder.has(CERTIFICATE),  # private images have served their turn
         )
         require_same(SynthesisConfig.from_json(stored["config"]), stage.config)
+        _require_teacher(stage, session.team)
         noted = folder.read(STATE)
         state = _State(**{field.name: noted[field.name] for field in fields(_State)})
         if session.tensorboard:
@@ -182,10 +186,12 @@ def _run(
     if session.noise_seed is not None:
         listener.note("The noise is seeded, so this run is NOT private.")
     memory, metrics = FolderMemory(folder, stage.config.image_shape), Metrics(folder)
-    listener = Recorded(listener, metrics)
+    listener, team = Recorded(listener, metrics), session.team
+    together = shared(memory, team)
+    _open(team, stage, session, folder, state.first_count)
     try:
         device = usable_device(session.device)
-        encoders = CachedEncoders(memory, cache_folder(), listener.note)
+        encoders = CachedEncoders(together, cache_folder(), listener.note)
         prepared = stage.prepared(state.first_count, encoders, listener, device)
         if state.reservation is None:
             for sentence in warnings(stage, predicted(stage, prepared)):
@@ -198,12 +204,13 @@ def _run(
             )
             folder.write(STATE, asdict(replace(state, reservation=reservation.id)))
             require_kept(reservation, memory, folder, taught=stage.lessons is not None)
-            synthetic = _released(stage, prepared, session, reservation, memory, listener)
+            synthetic = _released(stage, prepared, session, reservation, together, listener)
             certificate = _certificate(stage, synthetic)
             folder.write(CERTIFICATE, certificate.to_json())
             if reservation.record.state is not State.CLOSED:
                 reservation.close()
-            write_images(synthetic, stage.config, folder, listener, wanted)
+            with apart(together):
+                write_images(synthetic, stage.config, folder, listener, wanted, team)
             metrics.show_samples(wanted.count)
             folder.write(RESULT, _summary(stage, certificate, wanted))
         return finished(folder, state.ledger)
@@ -211,12 +218,36 @@ def _run(
         raise Stopped(f"Stopped: go on with {folder.command_to_resume}") from None
 
 
+def _require_teacher(stage: SynthesisStage, team: Team) -> None:
+    if stage.lessons is not None and team.size > 1:
+        raise ConfigError(
+            "One process teaches an encoder that learns from private images: start it without "
+            "torchrun."
+        )
+
+
+def _open(
+    team: Team, stage: SynthesisStage, session: Session, folder: RunFolder, count: int
+) -> None:
+    """What helpers have to know."""
+    if team.size == 1:
+        return
+    body = {
+        "public": False,
+        "asked": stage.asked.placed().given,
+        "seeded": session.noise_seed is not None,
+        "unread": folder.has(CERTIFICATE),
+        "count": count,
+    }
+    team.tell(json.dumps(body).encode())
+
+
 def _released(
     stage: SynthesisStage,
     prepared: Prepared,
     session: Session,
     reservation: Reservation,
-    memory: FolderMemory,
+    memory: FolderMemory | LeadersMemory,
     listener: Audience,
 ) -> Synthetic:
     """The hedge, an encoder that learns behind it, and whatever the system does with both."""
@@ -228,14 +259,16 @@ def _released(
         randomness=Randomness(session.noise_seed),
         device=usable_device(session.device),
     )
+    kept = memory.folder if isinstance(memory, LeadersMemory) else memory
     if stage.lessons is not None:
         assert prepared.encoder is not None
-        taught = _taught(stage, stage.lessons, hedge, memory, listener)
+        taught = _taught(stage, stage.lessons, hedge, kept, listener)
         encoder = with_taught(stage.config.encoder, prepared.encoder, taught)
         prepared = replace(prepared, encoder=encoder)
-    if not memory.num_paid:
+    if not kept.num_paid:
         listener.note("Summarising private images, behind the hedge; then everything is free.")
-    return run(stage.config.system, hedge, prepared, memory, listener.progress("matching"))
+    shared_hedge = hedge.shared_with(session.team)
+    return run(stage.config.system, shared_hedge, prepared, memory, listener.progress("matching"))
 
 
 def _taught(

@@ -47,12 +47,24 @@ class Audience(Protocol):
         """To be told how much of how much is done."""
 
 
+class Silent:
+    """Nobody."""
+
+    def note(self, sentence: str) -> None:
+        """In vain."""
+
+    def progress(self, name: str) -> Callable[[int, int], None]:
+        """Likewise."""
+        return lambda done, total: None
+
+
 @dataclass(frozen=True, kw_only=True)
 class SynthesisStage:
     """Everything that a run works with, and that needs no private row.
 
     Args:
-        config: what follows from what was asked for.
+        asked: what was asked for.
+        config: what follows from it.
         sets: images; the private ones are for the hedge alone.
         public: for principal components and predictions.
         teaching: what an encoder learns from.
@@ -60,6 +72,7 @@ class SynthesisStage:
         choices: a sentence for each that was made for whoever started the run.
     """
 
+    asked: SynthesisAsked
     config: SynthesisConfig
     sets: Sets
     public: PublicRows | None
@@ -171,6 +184,7 @@ def staged(asked: SynthesisAsked, *, seeded: bool = False, unread: bool = False)
     if needs_encoder(config.system):
         encoder = config.encoder.outline(config.image_shape, teaching)
     stage = SynthesisStage(
+        asked=asked,
         config=config,
         sets=sets,
         public=public,

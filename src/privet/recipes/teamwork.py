@@ -51,8 +51,7 @@ def called_together(team: Team, stage: Stage, start: Launch, checkpoint: Path) -
 
 def help_training(team: Processes) -> None:
     """All that a helper does, from the leader's first word to its last."""
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the leader decides when to stop
+    leave_stopping_to_the_leader()
     device, word = str(team.device), team.told()
     if word is None:
         return
@@ -73,6 +72,12 @@ def help_training(team: Processes) -> None:
         return
     while team.told() is not None:
         pass
+
+
+def leave_stopping_to_the_leader() -> None:
+    """Ctrl-C reaches every process of a terminal."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _stage(body: dict[str, Any], device: str) -> Stage:

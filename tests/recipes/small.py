@@ -1,5 +1,7 @@
 """Small private images, an encoder that knows nothing, and a hedge around them."""
 
+from functools import partial
+
 import numpy as np
 import torch
 
@@ -50,6 +52,9 @@ class DictMemory:
 
     def __init__(self):
         self.kept, self.made, self.drafts = {}, [], {}
+
+    def every(self, names, make):
+        return [self.once(name, partial(make, place)) for place, name in enumerate(names)]
 
     def once(self, name, make):
         if name not in self.kept:

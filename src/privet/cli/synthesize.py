@@ -148,18 +148,17 @@ def synthesize(
     DATA, --method, --epsilon, --delta, --count and --out are needed for a new run; nothing but
     --out for --resume.
     """
-    from privet.hedge import Processes, assembled
     from privet.recipes.public_synthesis import is_public, quote_public, synthesize_public
     from privet.recipes.run import Session
-    from privet.recipes.run_stage import usable_device
     from privet.recipes.synthesis_config import SynthesisAsked
     from privet.recipes.synthesis_quote import quote
     from privet.recipes.synthesis_run import synthesize as run
     from privet.recipes.synthesis_teamwork import help_synthesis
+    from privet.recipes.teamwork import helps, team_for
 
     asked = SynthesisAsked.of({**context.params, "soft_labels": soft_labels or None})
-    with assembled(usable_device(device)) as team, Watch(bar=not json) as watch:
-        if isinstance(team, Processes) and not team.leads:
+    with team_for(device) as team, Watch(bar=not json) as watch:
+        if helps(team):
             help_synthesis(team)
             return
         public_only = is_public(asked, out, resume=resume)

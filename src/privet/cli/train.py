@@ -227,17 +227,15 @@ def train(
     DATA, --method, --epsilon, --delta and --out are needed for a new run; nothing but --out for
     --resume. Slots of the method (--views to --update) can be filled one by one.
     """
-    from privet.hedge import Processes, assembled
     from privet.recipes.run import Session
     from privet.recipes.run import train as run
     from privet.recipes.run_config import Asked
     from privet.recipes.run_quote import quote
-    from privet.recipes.run_stage import usable_device
-    from privet.recipes.teamwork import help_training
+    from privet.recipes.teamwork import help_training, helps, team_for
 
     asked = Asked.of({**context.params, "diagnostics": diagnostics or None})
-    with assembled(usable_device(device)) as team, Watch(bar=not json) as watch:
-        if isinstance(team, Processes) and not team.leads:
+    with team_for(device) as team, Watch(bar=not json) as watch:
+        if helps(team):
             help_training(team)
             return
         if dry_run:

@@ -11,18 +11,29 @@ import json
 import signal
 import tempfile
 import threading
+from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
 from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
-from privet.hedge import Dismissed, PoissonSum, Processes, Team
+from privet.hedge import Alone, Dismissed, PoissonSum, Processes, Team, assembled
 from privet.learn import Engine, EnginePlan, Keys, Progress
 from privet.learn import checkpoint as checkpoints
 from privet.learn.training import train
 from privet.recipes.private_training import Launch, equation_for
 from privet.recipes.run_config import Asked
-from privet.recipes.run_stage import Stage, staged
+from privet.recipes.run_stage import Stage, staged, usable_device
+
+
+def team_for(device: str) -> AbstractContextManager[Alone | Processes]:
+    """Everyone in this job, for as long as it takes; alone without torchrun."""
+    return assembled(usable_device(device))
+
+
+def helps(team: Alone | Processes) -> TypeGuard[Processes]:
+    """Whether another process leads."""
+    return not team.leads
 
 
 def spread(plan: EnginePlan, expected_batch: float | None, team: Team) -> EnginePlan:

@@ -8,7 +8,7 @@ again, the party sends that, and spends nothing.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -128,6 +128,41 @@ class Party:
             return cls(**body)
         except TypeError as error:
             raise DataError(f"This is no party ({error}).") from None
+
+
+def simulated_parties(words: Sequence[str], common: Mapping[str, Any], out: Path) -> list[Party]:
+    """Parties as one types them: NAME=PATH, with settings of its own after commas.
+
+    Args:
+        words: one for each party, such as `clinic=clinic.npz,epsilon=2`.
+        common: settings of all parties, where one has none of its own.
+        out: under which each has its folder.
+    """
+    found = []
+    for each in words:
+        pairs = [part.partition("=") for part in each.split(",")]
+        if not all(equals and value for _, equals, value in pairs):
+            raise ConfigError(f"--party is {each!r}: give NAME=PATH[,epsilon=E][,delta=D].")
+        (name, _, data), *rest = pairs
+        own = {key: value for key, _, value in rest}
+        strange = own.keys() - _OWN
+        if strange:
+            known = ", ".join(_OWN)
+            raise ConfigError(f"--party {name} has no setting {min(strange)!r}: give {known}.")
+        numbers = {"epsilon", "delta", "declared_size"} & own.keys()
+        settings = {**common, **own, **{key: _number(name, key, own[key]) for key in numbers}}
+        found.append(Party(name=name, data=data, out=str(out / name), **settings))
+    return found
+
+
+_OWN = ("epsilon", "delta", "relation", "ledger", "declared_size", "public", "encoder")
+
+
+def _number(party: str, key: str, value: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise ConfigError(f"--party {party} has {key}={value!r}: give a number.") from None
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ class Rounds:
             checked: what is good of an answer; raises a `DataError` that names the party.
         """
         found = self._asked(ask, list(self._names), checked)
-        return {each.party: (each, value) for each, value in found.values()}
+        return {each.party: (each, value) for each, value in sorted(found.values(), key=_party)}
 
     def _asked(
         self, ask: Ask, nodes: Sequence[str] | None, checked: Callable[[Answer], Value]
@@ -122,6 +122,10 @@ class Rounds:
                 f"({named or 'nobody else is there'}): start the server again in the same folder, "
                 "and parties send again what they paid for."
             )
+
+
+def _party(found: tuple[Answer, object]) -> str:
+    return found[0].party
 
 
 def _may_help(reply: Reply) -> bool:

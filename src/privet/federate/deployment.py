@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -200,6 +201,7 @@ def _node(words: Sequence[str]) -> None:
     import flwr.supernode.start_client_internal as internal
     from flwr.supernode.cli.flower_supernode import flower_supernode
 
+    threading.Thread(target=_end_with, args=[os.getppid()], daemon=True).start()
     own = app_digest()
     fused = internal.get_fused_config_from_fab
 
@@ -210,6 +212,13 @@ def _node(words: Sequence[str]) -> None:
     internal.get_fused_config_from_fab = checked
     sys.argv = ["flower-supernode", *words]
     flower_supernode()
+
+
+def _end_with(parent: int) -> None:
+    """End this process and its children when whoever started it is gone, however it went."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os.killpg(os.getpgid(0), signal.SIGTERM)
 
 
 def require_own_app(content: bytes, own: str) -> None:
@@ -254,7 +263,8 @@ def _environment(home: Path) -> dict[str, str]:
 def _process(
     command: Sequence[str], environment: Mapping[str, str]
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A process with its children, which all end with us."""
+    """A process with its children, which all end with us, also when someone ends us politely."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     made = subprocess.Popen(command, env=dict(environment), start_new_session=True)
     try:
         yield made
@@ -265,6 +275,7 @@ def _process(
                 made.wait(_SECONDS_TO_STOP)
             except (ProcessLookupError, subprocess.TimeoutExpired):
                 pass
+        signal.signal(signal.SIGTERM, before)
 
 
 def _wait_for_port(link: Link, process: subprocess.Popen[bytes]) -> None:

@@ -7,6 +7,8 @@ use to its makers, and look for newer versions of itself: both are switched off 
 from __future__ import annotations
 
 import os
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
@@ -32,6 +34,7 @@ QUIET = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
 """The environment in which nothing is reported to anyone."""
 _KIND = "query"
@@ -42,6 +45,8 @@ _SECONDS_BETWEEN = 0.5
 def require_flower(*, simulation: bool = False) -> None:
     """Refuse in one sentence where Flower is not installed, and keep it quiet where it is."""
     os.environ.update(QUIET)
+    if (telemetry := sys.modules.get("flwr.supercore.telemetry")) is not None:
+        telemetry.FLWR_TELEMETRY_ENABLED = "0"  # type: ignore[attr-defined]  # read on import
     needed = ("flwr", "ray") if simulation else ("flwr",)
     missing = [name for name in needed if find_spec(name) is None]
     if missing:
@@ -180,12 +185,17 @@ def simulate(server: Server, parties: Sequence[Party], listener: Audience) -> Fe
     def listening(result: FederationResult) -> None:
         found.append(result)
 
-    run_simulation(
-        server_app=_caught(server_app(server, listener, listening), errors),
-        client_app=client_app(party_of, print_nothing),
-        num_supernodes=len(parties),
-        backend_config={"client_resources": {"num_cpus": 1, "num_gpus": 0.0}},
-    )
+    with tempfile.TemporaryDirectory(prefix="privet-federation-") as home:
+        os.environ["FLWR_HOME"] = home
+        run_simulation(
+            server_app=_caught(server_app(server, listener, listening), errors),
+            client_app=client_app(party_of, print_nothing),
+            num_supernodes=len(parties),
+            backend_config={
+                "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
+                "init_args": {"include_dashboard": False, "log_to_driver": False},
+            },
+        )
     if errors:
         raise errors[0]
     return found[0]

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -92,8 +91,7 @@ def test_three_parties_over_flowers_processes_on_loopback(tmp_path):
     common += ["--address", f"127.0.0.1:{port}", "--insecure"]
     clients = [
         privet(
-            ["client", str(tmp_path / f"{name}.npz"), "--party", name, "--epsilon", "2", *common]
-            + ["--out", str(tmp_path / name)],
+            ["client", f"{name}.npz", "--party", name, "--epsilon", "2", "--out", name, *common],
             tmp_path,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -119,6 +117,7 @@ def test_three_parties_over_flowers_processes_on_loopback(tmp_path):
 
 
 @needs_flower
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of what Flower imports
 def test_a_party_runs_no_code_but_its_own(tmp_path):
     from flwr.cli.build import build_fab_from_disk
 
@@ -146,7 +145,9 @@ def test_without_flower_there_is_one_sentence(monkeypatch):
     monkeypatch.setattr(flower, "find_spec", lambda name: None)
     for name in flower.QUIET:
         monkeypatch.setenv(name, "")
-    with pytest.raises(ConfigError, match=r"need flwr and ray, .* privet\[distributed\]"):
+    with pytest.raises(
+        ConfigError, match=r"need flwr and ray: pip install 'privet\[distributed\]'"
+    ):
         flower.require_flower(simulation=True)
 
 
@@ -171,10 +172,9 @@ def test_a_party_ends_when_it_is_told_to(tmp_path):
     parties_in(tmp_path)
     words = ["client", "ant.npz", "--party", "ant", "--public", "public.npz", "--epsilon", "1"]
     words += ["--delta", "1e-5", "--out", "ant", "--address", "127.0.0.1:9", "--insecure"]
-    client = privet(words, tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    assert client.stderr is not None
-    while "Starting Flower SuperNode" not in client.stderr.readline():
-        time.sleep(0.05)
+    client = privet(words, tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert client.stdout is not None
+    assert any("Starting Flower SuperNode" in line for line in client.stdout)
     client.send_signal(signal.SIGTERM)
     client.communicate(timeout=60)
     assert client.returncode == 0

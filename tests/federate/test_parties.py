@@ -82,7 +82,7 @@ def test_variances_of_noise_add_up(tmp_path):
         name: replace(each, noise_seed=seed)
         for seed, (name, each) in enumerate(parties_in(tmp_path).items())
     }
-    server = server_in(tmp_path, method="sps-g:early=24,middle=24,deep=0,pixels=24,iterations=1")
+    server = server_in(tmp_path, method="sps-g:early=12,middle=12,deep=0,pixels=12,iterations=1")
     ask, _ = first_ask(server)
     noisy = [answer(each, ask) for each in parties.values()]
     assert len({each.noise_scale for each in noisy}) == 3  # every party has its own ε
@@ -464,6 +464,12 @@ def test_parties_as_one_types_them(tmp_path):
     for word, said in (("a", "NAME=PATH"), ("a=x,rows=3", "'rows'"), ("a=x,epsilon=z", "number")):
         with pytest.raises(ConfigError, match=said):
             simulated_parties([word], common, tmp_path)
+
+
+def test_seeded_parties_of_a_simulation_have_noise_of_their_own(tmp_path):
+    common = {"public": "digits", "epsilon": 1.0, "delta": 1e-5, "relation": "add-remove"}
+    found = simulated_parties(["a=x", "b=y"], {**common, "noise_seed": 7}, tmp_path)
+    assert [each.noise_seed for each in found] == [7, 8]
 
 
 def test_a_certificate_that_was_edited_is_refused(tmp_path):

@@ -51,8 +51,7 @@ def require_flower(*, simulation: bool = False) -> None:
     missing = [name for name in needed if find_spec(name) is None]
     if missing:
         raise ConfigError(
-            f"Federations need {' and '.join(missing)}, which is not installed: "
-            "pip install 'privet[distributed]'."
+            f"Federations need {' and '.join(missing)}: pip install 'privet[distributed]'."
         )
 
 

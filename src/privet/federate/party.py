@@ -139,7 +139,7 @@ def simulated_parties(words: Sequence[str], common: Mapping[str, Any], out: Path
         out: under which each has its folder.
     """
     found = []
-    for each in words:
+    for number, each in enumerate(words):
         pairs = [part.partition("=") for part in each.split(",")]
         if not all(equals and value for _, equals, value in pairs):
             raise ConfigError(f"--party is {each!r}: give NAME=PATH[,epsilon=E][,delta=D].")
@@ -151,6 +151,8 @@ def simulated_parties(words: Sequence[str], common: Mapping[str, Any], out: Path
             raise ConfigError(f"--party {name} has no setting {min(strange)!r}: give {known}.")
         numbers = {"epsilon", "delta", "declared_size"} & own.keys()
         settings = {**common, **own, **{key: _number(name, key, own[key]) for key in numbers}}
+        if settings.get("noise_seed") is not None:
+            settings["noise_seed"] += number  # equal noise would not add up as independent noise
         found.append(Party(name=name, data=data, out=str(out / name), **settings))
     return found
 

@@ -173,7 +173,7 @@ class FederationResult:
         left = [f"{name} ({why})" for name, why in self.certificate.left_out.items()]
         return {
             "images": f"{self.summary['images']:,} in {self.folder / SYNTHETIC}",
-            "parties": ", ".join(self.certificate.parties),
+            "parties": f"{', '.join(self.certificate.parties)} of {self.summary['expected']}",
             "left out": ", ".join(left) or "nobody",
             "guarantee": self.certificate.statement,
             "certificate": self.folder / CERTIFICATE,
@@ -320,6 +320,7 @@ class _Work:
             "method": self.agreement.made_by["kind"],
             "images": count,
             "private": certificate.private,
+            "expected": self.server.parties,
             "parties": certificate.guarantees,
             "left_out": self.left_out,
             "stages": self.stages,

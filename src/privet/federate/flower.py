@@ -19,7 +19,7 @@ import torch
 
 from privet.errors import ConfigError, DataError
 from privet.federate.messages import Answer, Ask
-from privet.federate.party import Note, Party, answer
+from privet.federate.party import Note, Party, answer, unheard
 from privet.federate.rounds import Reply
 from privet.federate.server import FederationResult, Server, conduct
 from privet.recipes.releases import Tensors
@@ -188,7 +188,7 @@ def simulate(server: Server, parties: Sequence[Party], listener: Audience) -> Fe
         os.environ["FLWR_HOME"] = home
         run_simulation(
             server_app=_caught(server_app(server, listener, listening), errors),
-            client_app=client_app(party_of, print_nothing),
+            client_app=client_app(party_of, unheard),
             num_supernodes=len(parties),
             backend_config={
                 "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
@@ -198,10 +198,6 @@ def simulate(server: Server, parties: Sequence[Party], listener: Audience) -> Fe
     if errors:
         raise errors[0]
     return found[0]
-
-
-def print_nothing(sentence: str) -> None:
-    """Parties of a simulation have no terminal of their own."""
 
 
 def _caught(app: ServerApp, errors: list[Exception]) -> ServerApp:

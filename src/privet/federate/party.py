@@ -43,6 +43,10 @@ _ROWS_PER_BATCH = 500
 Note = Callable[[str], None]
 
 
+def unheard(sentence: str) -> None:
+    """A note of a party without a terminal of its own."""
+
+
 class _OtherEmbedding(ConfigError):  # noqa: N818 - a verdict
     """Sums through different embeddings cannot be added up."""
 
@@ -183,7 +187,7 @@ class _State:
     reservation: str | None = None
 
 
-def answer(party: Party, ask: Ask, note: Note = lambda _: None) -> Answer:
+def answer(party: Party, ask: Ask, note: Note = unheard) -> Answer:
     """What a party sends back; the details of a refusal are noted where the party is.
 
     Args:

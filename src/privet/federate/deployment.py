@@ -110,7 +110,7 @@ def serve(server: Server, link: Link) -> FederationResult:
         settings = home / "server.json"
         settings.write_text(json.dumps(asdict(server)), encoding="utf-8")
         environment = _environment(home)
-        command = ["flower-superlink", "--host", link.host, "--port", str(link.port)]
+        command = [*_OURS, _LINK, "--host", link.host, "--port", str(link.port)]
         with _process([*command, *_server_security(link), *_NO_INSTALLS], environment) as superlink:
             _wait_for_port(link, superlink)
             _submit(home, settings, link, environment)
@@ -122,6 +122,8 @@ def serve(server: Server, link: Link) -> FederationResult:
     return finished(RunFolder(Path(server.out), "federate"))
 
 
+_OURS = (sys.executable, "-m", "privet.federate.deployment")
+_LINK, _NODE = "superlink", "supernode"
 _NO_INSTALLS = ("--disable-runtime-dependency-installation",)
 
 
@@ -185,7 +187,7 @@ def take_part(party: Party, link: Link) -> None:
         if link.root_certificates is not None:
             words += ["--root-certificates", link.root_certificates]
         words += ["--node-config", f"{PARTY}={json.dumps(str(settings))}"]
-        command = [sys.executable, "-m", "privet.federate.deployment", *words]
+        command = [*_OURS, _NODE, *words]
         with _process(command, _environment(home)) as node:
             try:
                 node.wait()
@@ -201,7 +203,6 @@ def _node(words: Sequence[str]) -> None:
     import flwr.supernode.start_client_internal as internal
     from flwr.supernode.cli.flower_supernode import flower_supernode
 
-    threading.Thread(target=_end_with, args=[os.getppid()], daemon=True).start()
     own = app_digest()
     fused = internal.get_fused_config_from_fab
 
@@ -293,5 +294,14 @@ def _last(text: str) -> str:
     return lines[-1] if lines else "it says nothing"
 
 
+def _link(words: Sequence[str]) -> None:
+    """Flower's SuperLink in this process."""
+    from flwr.superlink.cli.flower_superlink import flower_superlink
+
+    sys.argv = ["flower-superlink", *words]
+    flower_superlink()
+
+
 if __name__ == "__main__":
-    _node(sys.argv[1:])
+    threading.Thread(target=_end_with, args=[os.getppid()], daemon=True).start()
+    {_LINK: _link, _NODE: _node}[sys.argv[1]](sys.argv[2:])

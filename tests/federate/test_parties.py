@@ -15,6 +15,7 @@ from privet.federate import Agreement, Answer, Ask, Party, Refusal, added, answe
 from privet.federate import party as party_room
 from privet.federate.messages import PREPARE
 from privet.federate.party import simulated_parties
+from privet.federate.sums import checked_sum
 from privet.hedge import NoisySum
 from privet.privacy import Ledger
 from privet.privacy.federated import FederatedCertificate
@@ -82,7 +83,9 @@ def test_variances_of_noise_add_up(tmp_path):
         name: replace(each, noise_seed=seed)
         for seed, (name, each) in enumerate(parties_in(tmp_path).items())
     }
-    server = server_in(tmp_path, method="sps-g:early=12,middle=12,deep=0,pixels=12,iterations=1")
+    server = server_in(
+        tmp_path, method="sps-g:early=12,middle=12,deep=0,pixels=12,everywhere=2,iterations=1"
+    )
     ask, _ = first_ask(server)
     noisy = [answer(each, ask) for each in parties.values()]
     assert len({each.noise_scale for each in noisy}) == 3  # every party has its own ε
@@ -167,6 +170,43 @@ def test_too_few_parties_end_the_round_and_can_go_on_later(tmp_path):
     result = conduct(server_in(tmp_path), directly(parties), Audience())
     assert list(result.certificate.parties) == ["ant", "bee", "cow"]
     assert [spent_by(each) for each in parties.values()] == [1, 1, 1]
+
+
+def test_a_server_that_dies_between_stages_goes_on_with_the_next(tmp_path):
+    parties = parties_in(tmp_path)
+    server, asked = server_in(tmp_path, method=STAGED), directly(parties)
+
+    def dies(ask, nodes):
+        if ask.stage == 1:
+            raise KeyboardInterrupt
+        return asked(ask, nodes)
+
+    with pytest.raises(KeyboardInterrupt):
+        conduct(server, dies, Audience())
+    again = directly(parties)
+    result = conduct(server, again, Audience())
+    assert {stage for _, stage in again.asked} == {PREPARE, 1}
+    assert result.summary["stages"] == [["ant", "bee", "cow"]] * 2
+    assert [spent_by(each) for each in parties.values()] == [2, 2, 2]
+
+
+def test_a_party_that_misses_a_stage_is_in_the_others(tmp_path):
+    parties = parties_in(tmp_path)
+    server = server_in(tmp_path, method=STAGED, at_least=2)
+    result = conduct(server, directly(parties, silent={"bee": 2}), Audience())
+    assert result.summary["stages"] == [["ant", "cow"], ["ant", "bee", "cow"]]
+    assert result.certificate.left_out == {"bee": "it did not answer in time"}
+    assert list(result.certificate.parties) == ["ant", "cow", "bee"]
+
+
+def test_replace_one_costs_twice_the_noise_and_is_certified(tmp_path):
+    parties = parties_in(tmp_path)
+    ask, release = first_ask(server_in(tmp_path))
+    twice = replace(parties["ant"], relation="replace-one", out=str(tmp_path / "twice"))
+    one, other = answer(parties["ant"], ask), answer(twice, ask)
+    assert other.noise_scale == pytest.approx(2 * one.noise_scale, rel=1e-3)
+    assert checked_sum(other, release).noise_scale == other.noise_scale
+    assert other.certificate.guarantee.relation.value == "replace-one"
 
 
 @pytest.mark.parametrize(

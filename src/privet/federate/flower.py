@@ -37,7 +37,7 @@ QUIET = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
 """The environment in which nothing is reported to anyone."""
-_KIND = "query"
+_KIND, _HOME = "query", "FLWR_HOME"
 _WORDS, _TENSORS, _JSON = "words", "tensors", "json"
 _SECONDS_BETWEEN = 0.5
 
@@ -185,7 +185,8 @@ def simulate(server: Server, parties: Sequence[Party], listener: Audience) -> Fe
         found.append(result)
 
     with tempfile.TemporaryDirectory(prefix="privet-federation-") as home:
-        os.environ["FLWR_HOME"] = home
+        before = os.environ.get(_HOME)
+        os.environ[_HOME] = home
         run_simulation(
             server_app=_caught(server_app(server, listener, listening), errors),
             client_app=client_app(party_of, unheard),
@@ -195,6 +196,9 @@ def simulate(server: Server, parties: Sequence[Party], listener: Audience) -> Fe
                 "init_args": {"include_dashboard": False, "log_to_driver": False},
             },
         )
+    os.environ.pop(_HOME)
+    if before is not None:
+        os.environ[_HOME] = before
     if errors:
         raise errors[0]
     return found[0]

@@ -256,7 +256,8 @@ def _agree(party: Party, agreement: Agreement, folder: RunFolder) -> None:
         return
     stored = folder.read(CONFIG)
     for name in ("agreement", "party"):
-        if stored[name] != json.loads(json.dumps(body[name])):
+        now = {**json.loads(json.dumps(body[name])), "out": None}
+        if {**stored[name], "out": None} != now:
             raise ConfigError(
                 f"{folder} holds another federation, or one under other terms: answer this one "
                 "from another --out."

@@ -263,11 +263,9 @@ class _Work:
         require_memory(embedding.num_coordinates)
 
         def make() -> Tensors:
-            probe = probe_of(embedding, self.agreement.image_shape)
-            self.rounds.agree(Ask(agreement=self.agreement, stage=PREPARE, probe=probe))
-            ask = Ask(
-                agreement=self.agreement, stage=stage, probe=probe, centre=centre_of(embedding)
-            )
+            self.rounds.agree(self._prepare())
+            probe, centre = probe_of(embedding, self.agreement.image_shape), centre_of(embedding)
+            ask = Ask(agreement=self.agreement, stage=stage, probe=probe, centre=centre)
             found = self.rounds.gathered(ask, lambda each: checked_sum(each, release))
             self._note(f"sum-{stage}", found)
             total = added([value for _, value in found.values()])
@@ -278,6 +276,12 @@ class _Work:
         scale = float(kept.pop(_SCALE))
         self._noted(f"sum-{stage}")
         return NoisySum(kept, scale)
+
+    def _prepare(self) -> Ask:
+        """Whether parties look as the server does; asked of the first stage, whichever is next."""
+        first = stage_release(self.agreement.moments, self.prepared, 0, memory=self.memory)
+        probe = probe_of(first.embedding, self.agreement.image_shape)
+        return Ask(agreement=self.agreement, stage=PREPARE, probe=probe)
 
     def put_together(self) -> Drawn:
         """All parties' images, in an order that mixes them."""

@@ -32,7 +32,8 @@ ALLOWED = {
         *("public", "hedge", "learn", "release", "synthesis", "share", "measure", "report"),
     },
     "report": _ALONE,
-    "cli": {"privacy", "data", "recipes", "report"},
+    "federate": {"privacy", "data", "public", "hedge", "release", "recipes"},
+    "cli": {"privacy", "data", "recipes", "report", "federate"},
 }
 # Nothing private may pass through these, so they cannot even name the hedge.
 NEVER_SEE_THE_HEDGE = ("public", "models", "augment", "optim", "share", "measure", "report", "cli")

@@ -5,7 +5,18 @@ from typing import Annotated
 import typer
 
 from privet import __version__
-from privet.cli import account, data, demo, evaluate, export, ledger, report, synthesize, train
+from privet.cli import (
+    account,
+    data,
+    demo,
+    evaluate,
+    export,
+    federate,
+    ledger,
+    report,
+    synthesize,
+    train,
+)
 from privet.cli.panels import PanelCommand
 
 app = typer.Typer(
@@ -23,6 +34,7 @@ app.command("evaluate")(evaluate.evaluate)
 app.command("report")(report.report)
 app.command("export")(export.export)
 app.command("account")(account.account)
+app.add_typer(federate.app, name="federate")
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(data.app, name="data")
 

@@ -1,0 +1,128 @@
+"""What all parties of a federation hold to be the same, fixed before a private row is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from privet.data import ImageSet
+from privet.errors import ConfigError
+from privet.public import PublicRows
+from privet.recipes.encoders import EncoderChoice, lessons_of
+from privet.recipes.map_moments import SpsG
+from privet.recipes.models import ImageShape
+from privet.recipes.public_encoders import Once, Told
+from privet.recipes.sps_settings import Sps
+from privet.recipes.synthesis_config import FORMS
+from privet.recipes.synthesis_methods import Prepared, System, stages_of
+
+CENTRALISED, DECENTRALISED = "centralised", "decentralised"
+GENERATIONS = (CENTRALISED, DECENTRALISED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agreement:
+    """Everything that is the same at every party, and public.
+
+    Args:
+        federation: its id. A party takes part in one in a folder, and pays for it once.
+        generation: centralised, where noised sums are added up and images made once; or
+            decentralised, where each party makes images and these are put together.
+        system: the method, with nothing left open.
+        image_shape: of every image.
+        class_names: of the labels, in their order; none if there are no labels.
+        count: images that a stage is centred on, or that each party makes.
+    """
+
+    federation: str
+    generation: str
+    system: System
+    image_shape: ImageShape
+    class_names: tuple[str, ...]
+    count: int
+
+    def __post_init__(self) -> None:
+        if self.generation not in GENERATIONS:
+            raise ConfigError(
+                f"--generation is {self.generation!r}: choose {' or '.join(GENERATIONS)}."
+            )
+        if not isinstance(self.system, Sps | SpsG):
+            raise ConfigError("Parties of a federation agree on --method sps-g, sps or sps-plus.")
+        if self.count < 1:
+            raise ConfigError(f"--count is {self.count}: give 1 or more.")
+        if not self.federation.isalnum():
+            raise ConfigError(f"{self.federation!r} is no name of a federation.")
+
+    @property
+    def moments(self) -> Sps | SpsG:
+        """The system, which releases moments."""
+        assert isinstance(self.system, Sps | SpsG)
+        return self.system
+
+    @property
+    def num_classes(self) -> int:
+        """Images without labels are of one class."""
+        return max(1, len(self.class_names))
+
+    @property
+    def num_stages(self) -> int:
+        """Noised sums that leave each party."""
+        return stages_of(self.system) or 1
+
+    @property
+    def soft_labels(self) -> bool:
+        """Images come with labels alone."""
+        return False
+
+    @property
+    def made_by(self) -> Mapping[str, Any]:
+        """The method and its settings, as plain JSON values."""
+        made_by: dict[str, Any] = self.to_json()["system"]
+        return made_by
+
+    def prepared(
+        self, encoder: EncoderChoice, public: ImageSet, memory: Once, told: Told
+    ) -> Prepared:
+        """What needs no private row, of a party's or the server's own copy of public images.
+
+        Args:
+            encoder: where it comes from.
+            public: images for it and for components.
+            memory: of an encoder that was trained before.
+            told: of its training.
+        """
+        if lessons_of(encoder) is not None:
+            raise ConfigError(
+                "--encoder private learns from one party's images, and the others would not have "
+                "it: choose another."
+            )
+        if public.image_shape != self.image_shape:
+            raise ConfigError(
+                f"The public images are {_sized(public.image_shape)} and the federation's "
+                f"{_sized(self.image_shape)}: give --resize and --channels as the server does."
+            )
+        rows = PublicRows.from_images(public)
+        return Prepared(
+            image_shape=self.image_shape,
+            num_classes=self.num_classes,
+            encoder=encoder.made(self.image_shape, rows, memory, told),
+            public=rows.inputs,
+            count=self.count,
+            proportional=self.generation == DECENTRALISED,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        body: dict[str, Any] = FORMS.plain(Agreement, self)
+        return body
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> Self:
+        """The agreement that `to_json` was given."""
+        made: Self = FORMS.restored(cls, body)
+        return made
+
+
+def _sized(shape: ImageShape) -> str:
+    return "×".join(map(str, shape))

@@ -1,0 +1,220 @@
+"""Federations over Flower: its server app, its client app, its simulation engine.
+
+Flower carries messages between them; what they mean is none of its business. It would report its
+use to its makers, and look for newer versions of itself: both are switched off here.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from privet.errors import ConfigError, DataError
+from privet.federate.messages import Answer, Ask
+from privet.federate.party import Note, Party, answer, unheard
+from privet.federate.rounds import Reply
+from privet.federate.server import FederationResult, Server, conduct
+from privet.recipes.releases import Tensors
+from privet.recipes.synthesis_stage import Audience
+
+if TYPE_CHECKING:
+    from flwr.app import Context, Message, RecordDict
+    from flwr.clientapp import ClientApp
+    from flwr.serverapp import Grid, ServerApp
+
+QUIET = {
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+}
+"""The environment in which nothing is reported to anyone."""
+_KIND, _HOME = "query", "FLWR_HOME"
+_WORDS, _TENSORS, _JSON = "words", "tensors", "json"
+_SECONDS_BETWEEN = 0.5
+
+
+def require_flower(*, simulation: bool = False) -> None:
+    """Refuse in one sentence where Flower is not installed, and keep it quiet where it is."""
+    os.environ.update(QUIET)
+    if (telemetry := sys.modules.get("flwr.supercore.telemetry")) is not None:
+        telemetry.FLWR_TELEMETRY_ENABLED = "0"  # type: ignore[attr-defined]  # read on import
+    needed = ("flwr", "ray") if simulation else ("flwr",)
+    missing = [name for name in needed if find_spec(name) is None]
+    if missing:
+        raise ConfigError(
+            f"Federations need {' and '.join(missing)}: pip install 'privet[distributed]'."
+        )
+
+
+def client_app(party_of: Callable[[Mapping[str, Any]], Party], note: Note) -> ClientApp:
+    """Flower's client app of whichever party a node belongs to.
+
+    Args:
+        party_of: the party, by the node's configuration.
+        note: told what happens, for the owner.
+    """
+    from flwr.app import Message
+    from flwr.clientapp import ClientApp
+
+    app = ClientApp()
+
+    def query(message: Message, context: Context) -> Message:
+        party = party_of(context.node_config)
+        try:
+            words, tensors = _unpacked(message.content)
+            ask = Ask.read(words, tensors)
+        except DataError as error:
+            note(f"{party.name}: {error}")
+            raise ValueError("The message cannot be read.") from None
+        made = answer(party, ask, note)
+        return Message(_packed(made.words(), made.tensors), reply_to=message)
+
+    app.query()(query)
+    return app
+
+
+def server_app(
+    server: Server, listener: Audience, done: Callable[[FederationResult], None]
+) -> ServerApp:
+    """Flower's server app of one federation.
+
+    Args:
+        server: what is asked for.
+        listener: told of progress.
+        done: given the result.
+    """
+    from flwr.serverapp import ServerApp
+
+    app = ServerApp()
+
+    def main(grid: Grid, context: Context) -> None:
+        done(conduct(server, over(grid, server), listener))
+
+    app.main()(main)
+    return app
+
+
+def over(grid: Grid, server: Server) -> Callable[[Ask, Sequence[str] | None], list[Reply]]:
+    """How a server reaches parties through Flower."""
+
+    def ask_all(ask: Ask, nodes: Sequence[str] | None) -> list[Reply]:
+        from flwr.app import Message
+
+        chosen = _nodes(grid, server) if nodes is None else [int(each) for each in nodes]
+        content = _packed(ask.words(), ask.tensors())
+        messages = [
+            Message(content, dst_node_id=each, message_type=_KIND, ttl=server.seconds)
+            for each in chosen
+        ]
+        replies = grid.send_and_receive(messages, timeout=server.seconds)
+        found = {each.metadata.src_node_id: _reply(each) for each in replies}
+        return [found.get(each, Reply(str(each))) for each in chosen]
+
+    return ask_all
+
+
+def _nodes(grid: Grid, server: Server) -> list[int]:
+    """All that are there, once as many are as parties are expected, or it takes too long."""
+    until = time.monotonic() + server.seconds
+    while len(found := sorted(grid.get_node_ids())) < server.parties:
+        if time.monotonic() > until:
+            break
+        time.sleep(_SECONDS_BETWEEN)
+    return found
+
+
+def _reply(message: Message) -> Reply:
+    node = str(message.metadata.src_node_id)
+    if message.has_error():
+        return Reply(node, problem="its node failed")
+    try:
+        words, tensors = _unpacked(message.content)
+        return Reply(node, Answer.read(words, tensors, f"Node {node}"))
+    except DataError as error:
+        return Reply(node, problem=str(error), again=False)
+
+
+def _packed(words: str, tensors: Mapping[str, torch.Tensor]) -> RecordDict:
+    from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
+
+    arrays = {name: Array(each.detach().cpu().numpy()) for name, each in tensors.items()}
+    return RecordDict({_WORDS: ConfigRecord({_JSON: words}), _TENSORS: ArrayRecord(arrays)})
+
+
+def _unpacked(content: RecordDict) -> tuple[str, Tensors]:
+    """Nothing is unpickled: arrays are read as `np.load` reads them without."""
+    try:
+        words = content[_WORDS][_JSON]
+        arrays = {name: each.numpy() for name, each in content[_TENSORS].items()}
+        tensors = {name: torch.from_numpy(np.array(each)) for name, each in arrays.items()}
+    except Exception as error:  # whatever another machine sent
+        raise DataError(f"A message cannot be read ({type(error).__name__}).") from None
+    return str(words), tensors
+
+
+def simulate(server: Server, parties: Sequence[Party], listener: Audience) -> FederationResult:
+    """A federation on one machine, by Flower's simulation engine: a process for each party.
+
+    Args:
+        server: what is asked for.
+        parties: whose folders, data and ledgers all lie here.
+        listener: told of progress.
+    """
+    require_flower(simulation=True)
+    names = [each.name for each in parties]
+    if len(set(names)) < len(names) or len(parties) != server.parties:
+        raise ConfigError(f"Give {server.parties} parties with different names, not {names}.")
+    from flwr.simulation import run_simulation
+
+    def party_of(node: Mapping[str, Any]) -> Party:
+        return parties[int(node["partition-id"])]
+
+    found: list[FederationResult] = []
+    errors: list[Exception] = []
+
+    def listening(result: FederationResult) -> None:
+        found.append(result)
+
+    with tempfile.TemporaryDirectory(prefix="privet-federation-") as home:
+        before = os.environ.get(_HOME)
+        os.environ[_HOME] = home
+        run_simulation(
+            server_app=_caught(server_app(server, listener, listening), errors),
+            client_app=client_app(party_of, unheard),
+            num_supernodes=len(parties),
+            backend_config={
+                "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
+                "init_args": {"include_dashboard": False, "log_to_driver": False},
+            },
+        )
+    os.environ.pop(_HOME)
+    if before is not None:
+        os.environ[_HOME] = before
+    if errors:
+        raise errors[0]
+    return found[0]
+
+
+def _caught(app: ServerApp, errors: list[Exception]) -> ServerApp:
+    """A server app whose failure is kept for whoever started it."""
+    from flwr.serverapp import ServerApp
+
+    outer = ServerApp()
+
+    def main(grid: Grid, context: Context) -> None:
+        try:
+            app(grid, context)
+        except Exception as error:
+            errors.append(error)
+
+    outer.main()(main)
+    return outer

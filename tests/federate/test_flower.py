@@ -1,0 +1,179 @@
+"""Flower's own engines: its simulation, and its processes on loopback."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from privet.data import load
+from privet.errors import ConfigError, PrivacyError
+from privet.federate import flower
+from privet.privacy import Ledger
+from tests.federate.small import ENCODER, METHOD, STAGED, parties_in
+
+needs_flower = pytest.mark.skipif(
+    find_spec("flwr") is None or find_spec("ray") is None,
+    reason="Flower is not installed: pip install 'privet[distributed]'",
+)
+
+
+def privet(words, folder, **more):
+    """The command in a process of its own, in which nothing reaches beyond this machine."""
+    nowhere = dict.fromkeys(("https_proxy", "http_proxy"), "http://127.0.0.1:9")
+    environment = {**os.environ, **nowhere, "no_proxy": "127.0.0.1", "HOME": str(folder)}
+    return subprocess.Popen(
+        [sys.executable, "-m", "privet", "federate", *words],
+        env=environment,
+        cwd=folder,
+        text=True,
+        **more,
+    )
+
+
+def spent(folder):
+    [record] = Ledger.open(folder / "ledger.db").records()
+    return record.spent
+
+
+def simulated(folder, *words):
+    parties = [
+        word
+        for name, epsilon in (("ant", 2), ("bee", 5), ("cow", 1))
+        for word in ("--party", f"{name}={folder / name}.npz,epsilon={epsilon}")
+    ]
+    common = ["--public", str(folder / "public.npz"), "--encoder", ENCODER, "--count", "30"]
+    common += ["--epsilon", "2", "--delta", "1e-5", "--declared-size", "90", "--json"]
+    made = privet(
+        ["simulate", *parties, *common, "--out", str(folder / "out"), *words],
+        folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    out, error = made.communicate(timeout=250)
+    assert made.returncode == 0, error[-2000:]
+    return json.loads(out)
+
+
+@needs_flower
+@pytest.mark.parametrize(("method", "stages"), [(METHOD, 1), (STAGED, 2)])
+def test_three_parties_in_flowers_simulation(tmp_path, method, stages):
+    parties_in(tmp_path)
+    found = simulated(tmp_path, "--method", method)
+    assert found["stages"] == [["ant", "bee", "cow"]] * stages
+    assert found["left_out"] == {}
+    assert found["private"]
+    assert len(load(tmp_path / "out" / "server" / "synthetic")) == 30
+    for name in ("ant", "bee", "cow"):
+        assert sum(spent(tmp_path / "out" / "parties" / name)) == stages
+
+
+@needs_flower
+def test_a_party_that_fails_in_the_simulation_is_left_out_by_name(tmp_path):
+    parties_in(tmp_path)
+    (tmp_path / "bee.npz").write_bytes(b"nonsense")
+    found = simulated(tmp_path, "--method", METHOD, "--at-least", "2")
+    assert found["stages"] == [["ant", "cow"]]
+    assert found["left_out"] == {"bee": "its data cannot be used"}
+
+
+@needs_flower
+def test_three_parties_over_flowers_processes_on_loopback(tmp_path):
+    from privet.federate.deployment import free_port
+
+    parties_in(tmp_path)
+    port = free_port()
+    common = ["--public", str(tmp_path / "public.npz"), "--encoder", ENCODER, "--delta", "1e-5"]
+    common += ["--address", f"127.0.0.1:{port}", "--insecure"]
+    clients = [
+        privet(
+            ["client", f"{name}.npz", "--party", name, "--epsilon", "2", "--out", name, *common],
+            tmp_path,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        for name in ("ant", "bee", "cow")
+    ]
+    with (tmp_path / "server.log").open("w+") as log:
+        words = ["--epsilon", "2", "--count", "30", "--parties", "3", "--declared-size", "90"]
+        words += ["--method", METHOD, "--seconds", "100", "--json", "--out", str(tmp_path / "made")]
+        server = privet(["server", *words, *common], tmp_path, stdout=subprocess.PIPE, stderr=log)
+        try:
+            out, _ = server.communicate(timeout=240)
+        finally:
+            for each in (*clients, server):
+                each.send_signal(signal.SIGTERM)
+            for each in (*clients, server):
+                each.wait(60)
+        assert server.returncode == 0, Path(log.name).read_text()[-3000:]
+    found = json.loads(out[out.index("{\n") :])
+    assert found["stages"] == [["ant", "bee", "cow"]]
+    assert [sum(spent(tmp_path / name)) for name in ("ant", "bee", "cow")] == [1, 1, 1]
+    assert len(load(tmp_path / "made" / "synthetic")) == 30
+
+
+@needs_flower
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of what Flower imports
+def test_a_party_runs_no_code_but_its_own(tmp_path):
+    from flwr.cli.build import build_fab_from_disk
+
+    from privet.federate.deployment import app_digest, require_own_app, write_app
+
+    app = write_app(tmp_path / "app")
+    require_own_app(build_fab_from_disk(app), app_digest())
+    (app / "privet_federation.py").write_text("print('your data, please')\n")
+    with pytest.raises(PrivacyError, match="other code than Privet's own"):
+        require_own_app(build_fab_from_disk(app), app_digest())
+
+
+@needs_flower
+def test_flower_reports_to_nobody():
+    check = (
+        "from privet.federate.flower import require_flower\nrequire_flower()\n"
+        "import flwr.app\nfrom flwr.supercore import telemetry, update_check\n"
+        "assert telemetry.FLWR_TELEMETRY_ENABLED == '0'\n"
+        "import os; assert os.environ['FLWR_DISABLE_UPDATE_CHECK'] == '1'\n"
+    )
+    subprocess.run([sys.executable, "-c", check], check=True)
+
+
+def test_without_flower_there_is_one_sentence(monkeypatch):
+    monkeypatch.setattr(flower, "find_spec", lambda name: None)
+    for name in flower.QUIET:
+        monkeypatch.setenv(name, "")
+    with pytest.raises(ConfigError, match=r"need flwr and ray: pip install 'privet.distributed.'"):
+        flower.require_flower(simulation=True)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({"address": "nowhere"}, "HOST:PORT"),
+        ({"address": "a:1"}, "--root-certificates"),
+        ({"address": "a:99999", "insecure": True}, "HOST:PORT"),
+        ({"address": "a:1", "insecure": True, "root_certificates": "x"}, "--root-certificates"),
+    ],
+)
+def test_links_that_cannot_be(words, said):
+    from privet.federate.deployment import Link
+
+    with pytest.raises(ConfigError, match=said):
+        Link(**words)
+
+
+@needs_flower
+def test_a_party_ends_when_it_is_told_to(tmp_path):
+    parties_in(tmp_path)
+    words = ["client", "ant.npz", "--party", "ant", "--public", "public.npz", "--epsilon", "1"]
+    words += ["--delta", "1e-5", "--out", "ant", "--address", "127.0.0.1:9", "--insecure"]
+    client = privet(words, tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert client.stdout is not None
+    assert any("Starting Flower SuperNode" in line for line in client.stdout)
+    client.send_signal(signal.SIGTERM)
+    client.communicate(timeout=60)
+    assert client.returncode == 0
+    assert not (tmp_path / "ant" / "ledger.db").exists()

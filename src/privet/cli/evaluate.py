@@ -27,7 +27,7 @@ def evaluate(
         str | None,
         typer.Option(
             metavar="DATA",
-            help="Images to measure on, not private; the run's own test set if left out.",
+            help="Rows to measure on, not private; the run's own test set if left out.",
         ),
     ] = None,
     extractor: Annotated[
@@ -59,7 +59,7 @@ def evaluate(
 ) -> None:
     """Measure how good a run's model or synthetic images are.
 
-    A model: its accuracy on test images. Synthetic images: how far they are from test images, what
+    A model: its accuracy on test rows. Synthetic images: how far they are from test images, what
     a CNN learns from them, and whether they repeat public images that the run saw.
     """
     from privet.recipes.run_evaluation import evaluate as evaluate_model

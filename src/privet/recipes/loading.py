@@ -16,12 +16,13 @@ from privet.recipes.shared_model import SharedModel
 from privet.recipes.trained_network import finished_config
 from privet.share.classifier import Classifier
 from privet.share.synthetic_set import SyntheticSet
+from privet.share.table_classifier import TableClassifier
 
 SHARED = "classifier"
 """What stands in the schema of a model's folder that is no run."""
 
 
-def load(folder: str | os.PathLike[str]) -> Classifier | SyntheticSet:
+def load(folder: str | os.PathLike[str]) -> Classifier | TableClassifier | SyntheticSet:
     """A classifier, or a synthetic set, from the folder of a run or of an export of one.
 
     Args:
@@ -44,7 +45,7 @@ def load(folder: str | os.PathLike[str]) -> Classifier | SyntheticSet:
     )
 
 
-def load_classifier(place: Path) -> Classifier:
+def load_classifier(place: Path) -> Classifier | TableClassifier:
     """The model of a run, or an exported one."""
     run, shared = RunFolder(place), RunFolder(place, SHARED)
     if shared.holds_run:

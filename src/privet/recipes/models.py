@@ -1,12 +1,13 @@
-"""Models by name, and how each is made for images of a given shape.
+"""Models by name, and how each is made for rows of a given shape.
 
-A model is either a network that learns from images, or a frozen public encoder under a linear head
-that learns from its features.
+A model is either a network that learns from rows as they are, or a frozen public encoder under a
+linear head that learns from its features.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +34,8 @@ from privet.recipes.forms import Kind
 
 ImageShape = tuple[int, int, int]
 """Height, width, channels."""
+Shape = tuple[int, ...]
+"""Of one row: of an image, or of a vector."""
 
 _FEATURE_BATCH = 64
 _LEAST_DEVIATION = 1e-3
@@ -42,13 +45,17 @@ class Model(Protocol):
     """What is trained."""
 
     @property
-    def sees_images(self) -> bool:
-        """Whether the network itself reads images, not features of them."""
+    def takes(self) -> tuple[str, ...]:
+        """What rows it can learn from, by their nouns."""
 
-    def input_shape(self, shape: ImageShape) -> tuple[int, ...]:
+    @property
+    def sees_inputs(self) -> bool:
+        """Whether the network itself reads rows as they are stored, not features of them."""
+
+    def input_shape(self, shape: Shape) -> tuple[int, ...]:
         """Of what the network reads."""
 
-    def network(self, shape: ImageShape, num_classes: int) -> nn.Module:
+    def network(self, shape: Shape, num_classes: int) -> nn.Module:
         """What learns, with its weights as they are before training."""
 
     @property
@@ -56,19 +63,20 @@ class Model(Protocol):
         """What was learned elsewhere, for the certificate."""
 
     def encoder(self) -> nn.Module | None:
-        """From images (N, C, H, W) to what the network sees; none if it sees images."""
+        """From images (N, C, H, W) to what the network sees; none if it sees them itself."""
 
-    def outline(self, shape: ImageShape, num_classes: int) -> nn.Module:
+    def outline(self, shape: Shape, num_classes: int) -> nn.Module:
         """The same network with any weights, to load trained ones into."""
 
 
-class _Images(ABC):
-    """For models that see images, and need nothing but their settings to be made."""
+class _Plain(ABC):
+    """For models that see rows as they are, and need nothing but their settings to be made."""
 
-    sees_images = True
+    takes: tuple[str, ...] = ("images",)
+    sees_inputs = True
     treated_as_public: tuple[str, ...] = ()
 
-    def input_shape(self, shape: ImageShape) -> tuple[int, ...]:
+    def input_shape(self, shape: Shape) -> tuple[int, ...]:
         """As it is."""
         return shape
 
@@ -76,35 +84,35 @@ class _Images(ABC):
         """None."""
         return None
 
-    def outline(self, shape: ImageShape, num_classes: int) -> nn.Module:
+    def outline(self, shape: Shape, num_classes: int) -> nn.Module:
         """Made anew."""
         return self.network(shape, num_classes)
 
     @abstractmethod
-    def network(self, shape: ImageShape, num_classes: int) -> nn.Module:
+    def network(self, shape: Shape, num_classes: int) -> nn.Module:
         """Every model has its own."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class WideResNetModel(_Images):
+class WideResNetModel(_Plain):
     """WRN-depth-width with GroupNorm and weight standardisation."""
 
     depth: int
     width: int
 
-    def network(self, shape: ImageShape, num_classes: int) -> nn.Module:
+    def network(self, shape: Shape, num_classes: int) -> nn.Module:
         """Of De et al. 2022."""
         return WideResNet(self.depth, self.width, num_classes, shape[2])
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConvNetModel(_Images):
+class ConvNetModel(_Plain):
     """Three convolutions."""
 
     width: int = 32
     strided: bool = False
 
-    def network(self, shape: ImageShape, num_classes: int) -> nn.Module:
+    def network(self, shape: Shape, num_classes: int) -> nn.Module:
         """For square images."""
         return ConvNet(
             num_classes,
@@ -116,29 +124,31 @@ class ConvNetModel(_Images):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ResNet9Model(_Images):
+class ResNet9Model(_Plain):
     """ResNet-9."""
 
     width: int = 64
 
-    def network(self, shape: ImageShape, num_classes: int) -> nn.Module:
+    def network(self, shape: Shape, num_classes: int) -> nn.Module:
         """Of Klause et al. 2022."""
         return ResNet9(num_classes, shape[2], width=self.width)
 
 
 @dataclass(frozen=True, kw_only=True)
-class MLPModel(_Images):
-    """Linear layers on flattened images."""
+class MLPModel(_Plain):
+    """Linear layers on rows of a table, or on flattened images."""
+
+    takes = ("images", "rows")
 
     hidden: tuple[int, ...] = (200,)
 
-    def network(self, shape: ImageShape, num_classes: int) -> nn.Module:
+    def network(self, shape: Shape, num_classes: int) -> nn.Module:
         """None hidden make a linear classifier."""
-        return MLP(shape[0] * shape[1] * shape[2], self.hidden, num_classes)
+        return MLP(math.prod(shape), self.hidden, num_classes)
 
 
 @dataclass(frozen=True, kw_only=True)
-class TinyViT(_Images):
+class TinyViT(_Plain):
     """A small vision transformer with random weights."""
 
     patch: int = 4
@@ -146,7 +156,7 @@ class TinyViT(_Images):
     depth: int = 6
     heads: int = 3
 
-    def network(self, shape: ImageShape, num_classes: int) -> nn.Module:
+    def network(self, shape: Shape, num_classes: int) -> nn.Module:
         """For square images."""
         return tiny_vit(
             num_classes,
@@ -162,19 +172,20 @@ class TinyViT(_Images):
 class _Features(ABC):
     """For linear or MLP heads that see features of a frozen public encoder."""
 
-    sees_images = False
+    takes = ("images",)
+    sees_inputs = False
     num_features: ClassVar[int]
     hidden: tuple[int, ...]
 
-    def input_shape(self, shape: ImageShape) -> tuple[int, ...]:
+    def input_shape(self, shape: Shape) -> tuple[int, ...]:
         """One vector an image."""
         return (self.num_features,)
 
-    def network(self, shape: ImageShape, num_classes: int) -> nn.Module:
+    def network(self, shape: Shape, num_classes: int) -> nn.Module:
         """The head."""
         return CentredHead(self.num_features, num_classes, self.hidden)
 
-    def outline(self, shape: ImageShape, num_classes: int) -> nn.Module:
+    def outline(self, shape: Shape, num_classes: int) -> nn.Module:
         """The head."""
         return self.network(shape, num_classes)
 
@@ -230,7 +241,7 @@ class GlyphHead(_Features):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocalTransformer(_Images):
+class LocalTransformer(_Plain):
     """A ViT or DeiT from a folder of `transformers`, all of it trained.
 
     Args:
@@ -249,11 +260,11 @@ class LocalTransformer(_Images):
         if not self.architecture:
             object.__setattr__(self, "architecture", _architecture(Path(self.folder)))
 
-    def network(self, shape: ImageShape, num_classes: int) -> nn.Module:
+    def network(self, shape: Shape, num_classes: int) -> nn.Module:
         """With the folder's weights, and a new head where its own has other classes."""
         return vision_transformer(self.folder, num_classes, image_size=self.image_size)
 
-    def outline(self, shape: ImageShape, num_classes: int) -> nn.Module:
+    def outline(self, shape: Shape, num_classes: int) -> nn.Module:
         """Without the folder."""
         from transformers import AutoConfig
 

@@ -88,6 +88,10 @@ class Preset:
         """For a linear head on features of length 1: one view each, and longer steps."""
         return replace(self, num_views=1, num_perturbations=1, **{**_ON_FEATURES, **self.features})
 
+    def on_table(self) -> Preset:
+        """For rows of a table: one view each, and a network of four layers."""
+        return replace(self, num_views=1, num_perturbations=1, **_ON_TABLE)
+
     def method(self, name: str, augment: CropFlip) -> Method:
         """A published method at this preset's size."""
         method = METHODS[name]()
@@ -109,6 +113,12 @@ _ON_FEATURES = {
     "learning_rate": 4.0,
     "gentle": 0.25,
     "warm_up": WarmUp(learning_rate=1.0, augment=None),
+}
+
+# Appendix B of Nasr et al. 2023 has four layers, and does not say how wide.
+_ON_TABLE: Mapping[str, Any] = {
+    "model": "mlp:hidden=256-128-64",
+    "warm_up": WarmUp(augment=None),
 }
 
 

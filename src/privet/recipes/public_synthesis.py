@@ -11,6 +11,7 @@ from typing import Any, Self
 import torch
 
 from privet import __version__
+from privet.data import ImageSet
 from privet.errors import ConfigError, Stopped
 from privet.privacy.certificate import NOTHING_PRIVATE, nothing_private
 from privet.public import PublicRows
@@ -22,7 +23,7 @@ from privet.recipes.models import ImageShape
 from privet.recipes.presets import named
 from privet.recipes.releases import Drawn
 from privet.recipes.run import Session
-from privet.recipes.run_config import require_same
+from privet.recipes.run_config import completed, require_same
 from privet.recipes.run_folder import (
     CERTIFICATE,
     CONFIG,
@@ -97,7 +98,7 @@ class PublicConfig:
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Self:
         """The configuration that `to_json` was given."""
-        made: Self = FORMS.restored(cls, body)
+        made: Self = FORMS.restored(cls, completed(body))
         return made
 
 
@@ -249,7 +250,7 @@ def synthesize_public(
         raise Stopped("Stopped before anything was done: run it again when you like.") from None
 
 
-def resolved(asked: SynthesisAsked) -> tuple[PublicConfig, Sets]:
+def resolved(asked: SynthesisAsked) -> tuple[PublicConfig, Sets[ImageSet]]:
     """The complete configuration, and the images."""
     assert asked.method is not None
     method = _name(asked.method)
@@ -287,7 +288,7 @@ def _write_config(
 
 def _run(
     config: PublicConfig,
-    sets: Sets,
+    sets: Sets[ImageSet],
     folder: RunFolder,
     listener: Audience,
     wanted: Wanted,
@@ -314,7 +315,7 @@ def _run(
 
 def _drawn(
     config: PublicConfig,
-    sets: Sets,
+    sets: Sets[ImageSet],
     folder: RunFolder,
     listener: Audience,
     device: torch.device,

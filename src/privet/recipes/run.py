@@ -154,7 +154,7 @@ def _prepared(
 ) -> tuple[Stage, EnginePlan, Accuracy | None]:
     """Everything that public rows are for, before the first private one."""
     config = stage.config.training
-    if not stage.config.model.sees_images:
+    if not stage.config.model.sees_inputs:
         listener.note("Computing features of public and test images.")
     stage = stage.encoded()
     own = stage.material.warming(config)
@@ -162,7 +162,8 @@ def _prepared(
     if config.warm_up is not None and rows is not None:
         kind = "public and synthetic" if config.synthetic_warm_up else "public"
         listener.note(
-            f"Warming up on {len(rows):,} {kind} images for {config.warm_up.epochs} epochs."
+            f"Warming up on {len(rows):,} {kind} {stage.config.rows.noun} for "
+            f"{config.warm_up.epochs} epochs."
         )
     found = prepare(stage.network, config, stage.material, stage.keys)
     known = config.warm_up is not None and own is not None
@@ -297,8 +298,9 @@ def _divisor(hedge: Hedge, stage: Stage, reservation: Reservation) -> float:
     if not reservation.remaining(counting.event):
         reservation.close()
         raise PrivacyError(
-            "The run was killed after it paid for a count of the private images and before it "
-            "wrote that down, so it cannot go on: start again with --force or --declared-size."
+            f"The run was killed after it paid for a count of the private {config.rows.noun} and "
+            "before it wrote that down, so it cannot go on: start again with --force or "
+            "--declared-size."
         )
     return expected_rows(config.training, stage.material, released_size(hedge, counting))
 

@@ -9,7 +9,8 @@ from typing import Any, Protocol, Self
 
 from privet.errors import ConfigError
 from privet.privacy import Budget, Relation
-from privet.recipes.models import ImageShape, Model
+from privet.recipes.models import Model
+from privet.recipes.row_kinds import RowKind
 from privet.recipes.sets import DataChoice
 from privet.recipes.slots import FORMS
 from privet.recipes.training_config import TrainingConfig
@@ -27,6 +28,8 @@ class Words:
     test: str | None = None
     resize: str | None = None
     channels: str | None = None
+    target: str | None = None
+    schema: str | None = None
     declared_size: float | None = None
     ledger: str | None = None
     relation: str | None = None
@@ -45,6 +48,7 @@ class Words:
             data=choice.source,
             public=choice.public,
             test=choice.test,
+            schema=choice.schema,
             ledger=None if self.ledger is None else absolute(self.ledger),
         )
 
@@ -66,7 +70,7 @@ class Words:
 
     @property
     def data_choice(self) -> DataChoice:
-        """Where images come from."""
+        """Where rows come from."""
         if self.data is None:
             raise ConfigError("Give DATA: a built-in name (digits, mnist5k) or a path.")
         return DataChoice(
@@ -75,6 +79,8 @@ class Words:
             test=self.test,
             resize=self.resize,
             channels=self.channels,
+            target=self.target,
+            schema=self.schema,
             seed=self.seed or 0,
         ).placed()
 
@@ -116,7 +122,7 @@ class Asked(Words):
 
     @property
     def data_choice(self) -> DataChoice:
-        """Where images come from, synthetic ones too."""
+        """Where rows come from, synthetic ones too."""
         choice = replace(super().data_choice, synthetic=self.synthetic)
         return choice.placed()
 
@@ -127,14 +133,14 @@ class RunConfig:
 
     Args:
         method: the name that the slots started from.
-        data: where images come from.
-        image_shape: of every image.
-        class_names: of the private images.
+        data: where rows come from.
+        rows: what they are.
+        class_names: of the private rows.
         model: what is trained.
         budget: what the run may spend.
         relation: which data sets are neighbours.
         ledger: the owner's, or none for one of the run's own.
-        declared_size: the number of private images as the owner declares it, to two digits.
+        declared_size: the number of private rows as the owner declares it, to two digits.
         training: every setting of the training itself.
         diagnostics: whether to look at private rows outside the guarantee.
         seeded: whether noise comes from a seed, so that the run is not private.
@@ -142,7 +148,7 @@ class RunConfig:
 
     method: str
     data: DataChoice
-    image_shape: ImageShape
+    rows: RowKind
     class_names: tuple[str, ...]
     model: Model
     budget: Budget
@@ -161,8 +167,23 @@ class RunConfig:
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Self:
         """The configuration that `to_json` was given."""
-        made: Self = FORMS.restored(cls, body)
+        made: Self = FORMS.restored(cls, completed(with_kind(body)))
         return made
+
+
+def completed(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What was saved when images were all there was, with what has been added since."""
+    if not isinstance(body, Mapping) or not isinstance(body.get("data"), Mapping):
+        return body
+    return {**body, "data": DataChoice.completed(body["data"])}
+
+
+def with_kind(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What was saved when images were all there was, with the kind of its rows."""
+    if not isinstance(body, Mapping) or "image_shape" not in body:
+        return body
+    others = {name: value for name, value in body.items() if name != "image_shape"}
+    return {**others, "rows": {"kind": "images", "shape": body["image_shape"]}}
 
 
 def read_model(text: str) -> Model:

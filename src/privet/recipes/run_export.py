@@ -29,6 +29,7 @@ from privet.recipes.run_folder import CARD, CERTIFICATE, CONFIG, MODEL, RESULT, 
 from privet.recipes.set_card import beside, certificate_text
 from privet.recipes.shared_model import SharedModel
 from privet.recipes.trained_network import finished_config, saved_tensors
+from privet.share.classifier import Classifier
 from privet.share.data_card import NPZ, PARQUET, PNG, Form
 from privet.share.onnx_model import check_installed, onnx_bytes
 
@@ -173,6 +174,8 @@ def _onnx(order: _Order) -> Exported:
     check_free_file(order.out, ".onnx", force=order.force)
     check_installed()
     classifier = load_classifier(order.folder.path)
+    if not isinstance(classifier, Classifier):
+        raise ConfigError("ONNX export is for models of images: choose safetensors.")
     properties = {
         "privet.certificate": order.certificate_text,
         "privet.statement": classifier.certificate.statement,

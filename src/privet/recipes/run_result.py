@@ -36,13 +36,14 @@ class RunResult(FinishedRun):
     def in_words(self) -> dict[str, object]:
         """For a terminal."""
         found, before = self.summary["test"], self.summary["test_after_warm_up"]
+        noun = self.summary.get("rows", "images")
         words: dict[str, object] = {"guarantee": self.summary["guarantee"]}
         if before is not None:
-            words["public images alone"] = f"{before['accuracy']:.1%} test accuracy"
+            words[f"public {noun} alone"] = f"{before['accuracy']:.1%} test accuracy"
         if found is not None:
             words["private model"] = (
                 f"{found['accuracy']:.1%} test accuracy, worst class {found['worst_class']:.1%}, "
-                f"{found['count']:,} images"
+                f"{found['count']:,} {noun}"
             )
         return words | {
             "steps": _steps_in_words(**self.summary["steps"]),
@@ -102,6 +103,7 @@ def _summary(
     return {
         "schema": "privet.result/1",
         "method": stage.config.method,
+        "rows": stage.config.rows.noun,
         "guarantee": str(certificate.guarantee) if certificate.private else certificate.statement,
         "steps": steps,
         "steps_in_words": _steps_in_words(**steps),

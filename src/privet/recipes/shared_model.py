@@ -10,11 +10,13 @@ from typing import Any, Self
 from torch import nn
 
 from privet.privacy import Certificate
-from privet.recipes.models import ImageShape, LocalTransformer, Model
-from privet.recipes.run_config import RunConfig
+from privet.recipes.models import LocalTransformer, Model
+from privet.recipes.row_kinds import ImageRows, RowKind, TableRows
+from privet.recipes.run_config import RunConfig, with_kind
 from privet.recipes.slots import FORMS
 from privet.recipes.trained_network import trained_network
 from privet.share.classifier import Classifier
+from privet.share.table_classifier import TableClassifier
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,12 +25,12 @@ class SharedModel:
 
     Args:
         model: how the network is made.
-        image_shape: of what it learned from.
+        rows: what it learned from.
         class_names: of its logits.
     """
 
     model: Model
-    image_shape: ImageShape
+    rows: RowKind
     class_names: tuple[str, ...]
 
     @classmethod
@@ -37,7 +39,7 @@ class SharedModel:
         model = config.model
         if isinstance(model, LocalTransformer):
             model = replace(model, folder=Path(model.folder).name)
-        return cls(model=model, image_shape=config.image_shape, class_names=config.class_names)
+        return cls(model=model, rows=config.rows, class_names=config.class_names)
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
@@ -47,17 +49,20 @@ class SharedModel:
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Self:
         """What `to_json` was given."""
-        made: Self = FORMS.restored(cls, body)
+        made: Self = FORMS.restored(cls, with_kind(body))
         return made
 
-    def classifier(self, weights: Path, certificate: Certificate) -> Classifier:
+    def classifier(self, weights: Path, certificate: Certificate) -> Classifier | TableClassifier:
         """With the weights of a file; a frozen encoder comes from its package."""
-        network = trained_network(weights, self.model, self.image_shape, len(self.class_names))
+        network = trained_network(weights, self.model, self.rows.shape, len(self.class_names))
+        if isinstance(self.rows, TableRows):
+            return TableClassifier(module=network, schema=self.rows.schema, certificate=certificate)
+        assert isinstance(self.rows, ImageRows)
         encoder = self.model.encoder()
         module = network if encoder is None else nn.Sequential(encoder, network)
         return Classifier(
             module=module.eval(),
-            image_shape=self.image_shape,
+            image_shape=self.rows.shape,
             class_names=self.class_names,
             certificate=certificate,
         )

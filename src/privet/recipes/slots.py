@@ -33,6 +33,7 @@ from privet.learn.updates import Update
 from privet.learn.views import Views
 from privet.recipes.forms import Forms, Kind
 from privet.recipes.models import MODELS, Model
+from privet.recipes.row_kinds import SLOTS as ROW_SLOTS
 
 _BASES = {"sgd": Kind(SGD), "adam": Kind(Adam)}
 
@@ -54,6 +55,7 @@ FORMS = Forms(
         Update: {**_BASES, "mirror": Kind(Mirror)},
         SGD | Adam: _BASES,
         Model: MODELS,
+        **ROW_SLOTS,
     }
 )
 

@@ -63,6 +63,7 @@ class Preset:
         warm_up: on public rows.
         fitted_to: the ε that the settings were published for, if another one was asked for.
         features: what else is different for a head on features.
+        table: what else is different for rows of a table.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Preset:
     sampling_rate: float | None = None
     fitted_to: float | None = None
     features: Mapping[str, Any] = field(default_factory=dict)
+    table: Mapping[str, Any] = field(default_factory=dict)
 
     def on_features(self) -> Preset:
         """For a linear head on features of length 1: one view each, and longer steps."""
@@ -90,7 +92,7 @@ class Preset:
 
     def on_table(self) -> Preset:
         """For rows of a table: one view each, and a network of four layers."""
-        return replace(self, num_views=1, num_perturbations=1, **_ON_TABLE)
+        return replace(self, num_views=1, num_perturbations=1, **{**_ON_TABLE, **self.table})
 
     def method(self, name: str, augment: CropFlip) -> Method:
         """A published method at this preset's size."""
@@ -136,6 +138,7 @@ def cpu(epsilon: float, num_classes: int) -> Preset:
         learning_rate=1.0,
         gentle=0.05,
         warm_up=WarmUp(),
+        table={"gentle": 0.3},
     )
 
 

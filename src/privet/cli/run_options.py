@@ -23,8 +23,8 @@ Data = Annotated[
     Text,
     typer.Argument(
         metavar="DATA",
-        help="The private data: images by a built-in name (digits, mnist5k) or a path, or a table "
-        "(.csv, or .parquet with --target).",
+        help="The private data: images by a built-in name (digits, mnist5k) or a path, a table "
+        "(.csv, or .parquet with --target), or a text (with --task).",
         show_default=False,
         rich_help_panel=MAIN,
     ),

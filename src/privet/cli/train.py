@@ -74,6 +74,15 @@ def train(
             "SHARE|COUNT|PATH",
         ),
     ] = None,
+    task: Annotated[
+        Text,
+        option(
+            DATA,
+            "For a text file: lm predicts each word from those before it, mlm blanked-out words "
+            "from those around them.",
+            "lm|mlm",
+        ),
+    ] = None,
     target: Target = None,
     schema: SchemaFile = None,
     resize: Resize = None,
@@ -83,7 +92,8 @@ def train(
         option(
             METHOD,
             "conv-net[:width=32,strided=true], linear, mlp[:hidden=200-200], resnet9, wrn-16-4, "
-            "wrn-40-4, vit; a private head on a frozen efficientnet-lite0 to 2[:image_size=112,"
+            "wrn-40-4, vit; lm or mlm[:width=128,depth=2,heads=4] for text; "
+            "a private head on a frozen efficientnet-lite0 to 2[:image_size=112,"
             "hidden=200] or on glyphs (comes with Privet, for grey images); or the folder of a "
             "saved ViT or DeiT.",
             "NAME|PATH",
@@ -222,7 +232,7 @@ def train(
     tensorboard: TensorBoard = False,
     json: AsJson = False,
 ) -> None:
-    """Train a private classifier and certify it.
+    """Train a private classifier or language model and certify it.
 
     DATA, --method, --epsilon, --delta and --out are needed for a new run; nothing but --out for
     --resume. Slots of the method (--views to --update) can be filled one by one.

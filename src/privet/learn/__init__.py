@@ -9,7 +9,7 @@ from privet.learn.perturbations import Ascent, RandomDirections, Unperturbed
 from privet.learn.scales import PublicMoments, Unscaled
 from privet.learn.training import Course, Progress, train
 from privet.learn.updates import SGD, Adam, Mirror
-from privet.learn.views import AsIs, Augmented, Mixed
+from privet.learn.views import AsIs, Augmented, MaskedWords, Mixed
 
 __all__ = [
     "SGD",
@@ -24,6 +24,7 @@ __all__ = [
     "Equation",
     "Keys",
     "LastPrivate",
+    "MaskedWords",
     "Method",
     "Mirror",
     "Mixed",

@@ -9,6 +9,7 @@ from privet.models.encoder import Encoder
 from privet.models.feature_maps import FeatureMaps, convolutions
 from privet.models.generator import UpsamplingGenerator
 from privet.models.glyph_encoder import glyph_encoder
+from privet.models.language_model import LanguageModel
 from privet.models.mlp import MLP
 from privet.models.residual_generator import ResidualGenerator
 from privet.models.resnet9 import ResNet9
@@ -26,6 +27,7 @@ __all__ = [
     "DenoisingUNet",
     "Encoder",
     "FeatureMaps",
+    "LanguageModel",
     "ResNet9",
     "ResidualGenerator",
     "SideBySide",

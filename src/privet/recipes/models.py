@@ -23,6 +23,7 @@ from privet.models import (
     ConvEncoder,
     ConvNet,
     Encoder,
+    LanguageModel,
     ResNet9,
     WideResNet,
     efficientnet_lite,
@@ -169,6 +170,36 @@ class TinyViT(_Plain):
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class BlocksModel(_Plain):
+    """A transformer over words with random weights.
+
+    Args:
+        causal: whether a position sees only what comes before it.
+        width: of every layer.
+        depth: how many blocks.
+        heads: of attention.
+    """
+
+    takes = ("sequences",)
+
+    causal: bool
+    width: int = 128
+    depth: int = 2
+    heads: int = 4
+
+    def network(self, shape: Shape, num_classes: int) -> nn.Module:
+        """Of Nasr et al. 2023."""
+        return LanguageModel(
+            num_classes,
+            shape[0],
+            width=self.width,
+            depth=self.depth,
+            heads=self.heads,
+            causal=self.causal,
+        )
+
+
 class _Features(ABC):
     """For linear or MLP heads that see features of a frozen public encoder."""
 
@@ -281,6 +312,8 @@ MODELS = {
     "wrn-16-4": Kind(WideResNetModel, {"depth": 16, "width": 4}),
     "wrn-40-4": Kind(WideResNetModel, {"depth": 40, "width": 4}),
     "vit": Kind(TinyViT),
+    "lm": Kind(BlocksModel, {"causal": True}),
+    "mlm": Kind(BlocksModel, {"causal": False}),
     "efficientnet-lite0": Kind(EncoderHead, {"version": 0}),
     "efficientnet-lite1": Kind(EncoderHead, {"version": 1}),
     "efficientnet-lite2": Kind(EncoderHead, {"version": 2}),

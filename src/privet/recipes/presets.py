@@ -16,7 +16,7 @@ from typing import Any
 
 from privet.augment import CropFlip
 from privet.errors import ConfigError
-from privet.learn import SGD, Ascent, AsIs, Augmented, Method, Mirror, Mixed
+from privet.learn import SGD, Ascent, AsIs, Augmented, MaskedWords, Method, Mirror, Mixed
 from privet.learn.views import Views
 from privet.optim import Schedule, constant, cosine
 from privet.public import WarmUp
@@ -64,6 +64,7 @@ class Preset:
         fitted_to: the ε that the settings were published for, if another one was asked for.
         features: what else is different for a head on features.
         table: what else is different for rows of a table.
+        views: in the place of augmentations, if those make no sense.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Preset:
     fitted_to: float | None = None
     features: Mapping[str, Any] = field(default_factory=dict)
     table: Mapping[str, Any] = field(default_factory=dict)
+    views: Views | None = None
 
     def on_features(self) -> Preset:
         """For a linear head on features of length 1: one view each, and longer steps."""
@@ -94,10 +96,21 @@ class Preset:
         """For rows of a table: one view each, and a network of four layers."""
         return replace(self, num_views=1, num_perturbations=1, **{**_ON_TABLE, **self.table})
 
+    def on_text(self, *, causal: bool) -> Preset:
+        """For sequences of words: two blocks, and blanks where words around one tell it."""
+        return replace(
+            self,
+            num_views=1,
+            num_perturbations=1,
+            model="lm" if causal else "mlm",
+            views=AsIs() if causal else MaskedWords(),
+            **_ON_TEXT,
+        )
+
     def method(self, name: str, augment: CropFlip) -> Method:
         """A published method at this preset's size."""
         method = METHODS[name]()
-        views: Views = AsIs()
+        views: Views = AsIs() if self.views is None else self.views
         if isinstance(method.views, Mixed):
             pair = max(2, self.num_views)
             views = Mixed(num_base=pair, num_self=self.num_mixed, augment=augment)
@@ -121,6 +134,13 @@ _ON_FEATURES = {
 _ON_TABLE: Mapping[str, Any] = {
     "model": "mlp:hidden=256-128-64",
     "warm_up": WarmUp(augment=None),
+}
+_ON_TEXT: Mapping[str, Any] = {
+    "learning_rate": 1.0,
+    "gentle": 1.0,
+    "warm_up": WarmUp(
+        epochs=10, optimizer="adam", learning_rate=2e-3, weight_decay=0.0, augment=None
+    ),
 }
 
 

@@ -9,9 +9,12 @@ import torch
 
 from privet.data import ImageSet
 from privet.data.guard import shown
+from privet.data.text import LENGTH
 from privet.errors import ConfigError
+from privet.learn.objective import Examples
+from privet.learn.views import Views
 from privet.public import PublicRows
-from privet.recipes.row_kinds import ImageRows, RowKind, TableRows
+from privet.recipes.row_kinds import ImageRows, RowKind, TableRows, TextRows
 from privet.recipes.run_config import RunConfig
 from privet.recipes.sets import (
     DataChoice,
@@ -23,6 +26,7 @@ from privet.recipes.sets import (
     refuse_private,
 )
 from privet.recipes.table_sets import is_table, read_table_sets, read_test_table
+from privet.recipes.text_sets import read_test_text, read_text_sets
 
 
 def read_rows(choice: DataChoice, *, unread: bool = False) -> tuple[RowKind, Sets[Any]]:
@@ -32,6 +36,9 @@ def read_rows(choice: DataChoice, *, unread: bool = False) -> tuple[RowKind, Set
         choice: where they come from.
         unread: leave images undecoded where their format allows it.
     """
+    if choice.task is not None:
+        texts = read_text_sets(choice)
+        return TextRows(length=LENGTH, causal=texts.private.causal), texts
     if is_table(choice):
         tables = read_table_sets(choice)
         kind = TableRows(schema=tables.private.schema, declared=choice.schema is not None)
@@ -48,6 +55,11 @@ def public_rows(rows: RowSet) -> PublicRows:
     return PublicRows(torch.tensor(inputs), torch.tensor(labels))
 
 
+def tested_words(rows: PublicRows, views: Views) -> Examples:
+    """Test sequences as a model of words is asked, with the same blanks each time."""
+    return views.single(Examples(rows.inputs, rows.targets), torch.Generator().manual_seed(0))
+
+
 def read_test_rows(config: RunConfig, test: str | None) -> tuple[RowSet, str, list[str]]:
     """Rows to measure a finished run on, where they come from, and sentences about them.
 
@@ -60,6 +72,9 @@ def read_test_rows(config: RunConfig, test: str | None) -> tuple[RowSet, str, li
         refuse_private("test", test, config.data.source)
         if isinstance(rows, TableRows):
             return read_test_table(test, rows.schema), shown(test), []
+        if isinstance(rows, TextRows):
+            text = read_test_text(test, config.class_names, rows.causal)
+            return text, shown(test), []
         images, notes = read_test(test, config.data, _like(config))
         return images, shown(test), notes
     if config.data.test is None:
@@ -67,6 +82,8 @@ def read_test_rows(config: RunConfig, test: str | None) -> tuple[RowSet, str, li
     sets: Sets[Any]
     if isinstance(rows, TableRows):
         sets = read_table_sets(config.data, rows.schema)
+    elif isinstance(rows, TextRows):
+        sets = read_text_sets(config.data, config.class_names)
     else:
         sets = read_sets(config.data)
     assert sets.test is not None

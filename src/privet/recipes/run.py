@@ -19,7 +19,7 @@ from privet.hedge import Hedge, PoissonSum, released_size, size_mechanism
 from privet.learn import Engine, EnginePlan, Progress
 from privet.learn import checkpoint as checkpoints
 from privet.learn.gradients import at_weights, trainable
-from privet.measure import Accuracy
+from privet.measure import Accuracy, Perplexity
 from privet.privacy import Reservation
 from privet.recipes.private_training import Launch, expected_rows, fly, prepare
 from privet.recipes.run_config import Asked, RunConfig, require_same
@@ -136,7 +136,10 @@ def _recovered(
 
 
 def _new_state(
-    stage: Stage, mechanism: PoissonSum, public_only: Accuracy | None, folder: RunFolder
+    stage: Stage,
+    mechanism: PoissonSum,
+    public_only: Accuracy | Perplexity | None,
+    folder: RunFolder,
 ) -> RunState:
     """Written down before anything is reserved: the ledger knows the run by its label."""
     state = RunState(
@@ -151,7 +154,7 @@ def _new_state(
 
 def _prepared(
     stage: Stage, listener: Listener, engine: EnginePlan | None = None
-) -> tuple[Stage, EnginePlan, Accuracy | None]:
+) -> tuple[Stage, EnginePlan, Accuracy | Perplexity | None]:
     """Everything that public rows are for, before the first private one."""
     config = stage.config.training
     if not stage.config.model.sees_inputs:
@@ -167,7 +170,7 @@ def _prepared(
         )
     found = prepare(stage.network, config, stage.material, stage.keys)
     known = config.warm_up is not None and own is not None
-    return stage, engine or found, stage.accuracy() if known else None
+    return stage, engine or found, stage.measured() if known else None
 
 
 def _run(
@@ -246,7 +249,7 @@ def _recorder(
 
     def measure(progress: Progress) -> float | None:
         with at_weights(stage.network, progress.average):
-            found = stage.accuracy()
+            found = stage.measured()
         return None if found is None else found.overall
 
     return Recorder(
@@ -258,6 +261,7 @@ def _recorder(
         costs=Costs(reservation.plan, config.budget.delta, config.relation),
         paid=lambda: reservation.spent(start.mechanism.event),
         measure=measure,
+        measured="test_perplexity" if stage.material.words else "test_accuracy",
         listener=listener,
         progress=start.progress,
     )

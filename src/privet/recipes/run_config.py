@@ -89,6 +89,7 @@ class Words:
 class Asked(Words):
     """The command line of `privet train`, in which nearly everything may be left out."""
 
+    task: str | None = None
     model: str | None = None
     preset: str | None = None
     batch_size: float | None = None
@@ -123,7 +124,7 @@ class Asked(Words):
     @property
     def data_choice(self) -> DataChoice:
         """Where rows come from, synthetic ones too."""
-        choice = replace(super().data_choice, synthetic=self.synthetic)
+        choice = replace(super().data_choice, synthetic=self.synthetic, task=self.task)
         return choice.placed()
 
 
@@ -135,7 +136,7 @@ class RunConfig:
         method: the name that the slots started from.
         data: where rows come from.
         rows: what they are.
-        class_names: of the private rows.
+        class_names: of the private rows; of text, the words.
         model: what is trained.
         budget: what the run may spend.
         relation: which data sets are neighbours.

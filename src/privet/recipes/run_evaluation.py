@@ -24,6 +24,7 @@ from privet.recipes.run_certificate import spending_certificate_of
 from privet.recipes.run_config import RunConfig
 from privet.recipes.run_folder import ENSEMBLE, MODEL, RunFolder
 from privet.recipes.stored_evaluation import Kind, store
+from privet.recipes.text_evaluation import TextEvaluation, evaluated_text
 from privet.recipes.trained_network import finished_config, saved_tensors, trained_network
 
 
@@ -87,7 +88,7 @@ def _share(share: float | None, noun: str) -> str:
     return f"no {noun}" if share is None else f"{share:.1%}"
 
 
-def evaluate(out: Path, test: str | None = None) -> Evaluation:
+def evaluate(out: Path, test: str | None = None) -> Evaluation | TextEvaluation:
     """Rebuild the model of a finished run and measure it; what was found is kept in its folder.
 
     Args:
@@ -97,7 +98,11 @@ def evaluate(out: Path, test: str | None = None) -> Evaluation:
     folder = RunFolder(out)
     config = finished_config(folder)
     with folder.claimed():  # so that no new run takes its place meanwhile
-        found = _evaluated(folder, config, test)
+        found: Evaluation | TextEvaluation
+        if config.rows.words:
+            found = evaluated_text(folder, config, test)
+        else:
+            found = _evaluated(folder, config, test)
         notes = list(found.notes)
         store(folder, Kind.MODEL, found.to_json(), notes.append)
     return replace(found, notes=tuple(notes))

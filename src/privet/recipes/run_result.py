@@ -39,12 +39,10 @@ class RunResult(FinishedRun):
         noun = self.summary.get("rows", "images")
         words: dict[str, object] = {"guarantee": self.summary["guarantee"]}
         if before is not None:
-            words[f"public {noun} alone"] = f"{before['accuracy']:.1%} test accuracy"
+            words[f"public {noun} alone"] = _told(before)
         if found is not None:
-            words["private model"] = (
-                f"{found['accuracy']:.1%} test accuracy, worst class {found['worst_class']:.1%}, "
-                f"{found['count']:,} {noun}"
-            )
+            worst = f", worst class {found['worst_class']:.1%}" if "worst_class" in found else ""
+            words["private model"] = f"{_told(found)}{worst}, {found['count']:,} {noun}"
         return words | {
             "steps": _steps_in_words(**self.summary["steps"]),
             "model": self.folder / MODEL,
@@ -52,6 +50,12 @@ class RunResult(FinishedRun):
             "metrics": self.folder / METRICS,
             "ledger": self.ledger,
         }
+
+
+def _told(found: dict[str, Any]) -> str:
+    if "perplexity" in found:
+        return f"test perplexity {found['perplexity']:,.1f}"
+    return f"{found['accuracy']:.1%} test accuracy"
 
 
 def write_results(
@@ -99,7 +103,7 @@ def _summary(
         "done": progress.step,
         "paid_and_lost": reservation.spent(state.mechanism.event) - progress.step,
     }
-    found = stage.accuracy()
+    found = stage.measured()
     return {
         "schema": "privet.result/1",
         "method": stage.config.method,

@@ -14,10 +14,10 @@ from privet.public import WarmUp
 from privet.recipes.models import MODELS, Model
 from privet.recipes.presets import METHODS, PRESETS, SCHEDULES, Preset, augmentation, named
 from privet.recipes.private_training import num_joined
-from privet.recipes.row_kinds import ImageRows, RowKind
+from privet.recipes.row_kinds import ImageRows, RowKind, TextRows
 from privet.recipes.run_config import Asked, RunConfig, Words, absolute, read_model
 from privet.recipes.sets import Sets
-from privet.recipes.slots import SLOT_NAMES, model_text, read_slot
+from privet.recipes.slots import SLOT_NAMES, model_text, read_slot, slot_text
 from privet.recipes.training_config import TrainingConfig
 from privet.recipes.warm_ups import warm_up_steps, warm_up_views
 
@@ -44,6 +44,7 @@ def resolved(asked: Asked, rows: RowKind, sets: Sets[Any], *, seeded: bool) -> R
         preset = preset.on_features()
     augment = augmentation(rows.shape) if isinstance(rows, ImageRows) else CropFlip()
     training = _training(asked, preset, sets, augment)
+    _check_words(asked, rows)
     _check_views(model, rows, training.method)
     return RunConfig(
         method=_method_name(asked),
@@ -145,7 +146,10 @@ def _method(asked: Asked, preset: Preset, augment: CropFlip) -> Method:
 
 
 def _check_model(model: Model, rows: RowKind) -> None:
-    if rows.noun not in model.takes:
+    fits = rows.noun in model.takes
+    if isinstance(rows, TextRows) and getattr(model, "causal", rows.causal) != rows.causal:
+        raise ConfigError("--model lm is for --task lm, and mlm for mlm: give both alike.")
+    if not fits:
         fitting = [
             name for name, kind in MODELS.items() if rows.noun in getattr(kind.cls, "takes", ())
         ]
@@ -155,15 +159,26 @@ def _check_model(model: Model, rows: RowKind) -> None:
         )
 
 
-def _check_views(model: Model, rows: RowKind, method: Method) -> None:
-    if isinstance(method.views, AsIs):
+def _check_words(asked: Asked, rows: RowKind) -> None:
+    """What looks at single classes, or moves inputs by a little, is not for words."""
+    if not rows.words:
         return
-    if not isinstance(rows, ImageRows):
+    if asked.diagnostics:
+        raise ConfigError("--diagnostics is for classifiers: leave it out for text.")
+    if (asked.warm_up_steps or "").startswith("pgd"):
+        raise ConfigError("--warm-up-steps pgd moves inputs, and words cannot be: choose another.")
+
+
+def _check_views(model: Model, rows: RowKind, method: Method) -> None:
+    if not rows.views_fit(method.views):
+        told = slot_text("views", method.views).partition(":")[0]
         raise ConfigError(
-            f"Views are of images, and these are {rows.noun}: choose --views plain, and a method "
+            f"--views {told} makes no sense for {rows.noun}: leave it out, and choose a method "
             "other than dp-mix."
+            if not isinstance(rows, ImageRows)
+            else f"--views {told} is for --task mlm: leave it out."
         )
-    if not model.sees_inputs:
+    if not model.sees_inputs and not isinstance(method.views, AsIs):
         raise ConfigError(
             "A frozen encoder's features are computed once, so they have no views: choose "
             "--views plain, or a --model that sees images."

@@ -16,14 +16,14 @@ from privet.learn import Keys
 from privet.learn.equation import INPUTS, TARGETS
 from privet.learn.gradients import trainable
 from privet.learn.keys import Purpose
-from privet.measure import Accuracy, accuracy, predictions
+from privet.measure import Accuracy, Perplexity, accuracy, perplexity, predictions
 from privet.privacy import Guarantee, Ledger, Plan, PoissonSteps, Reservation, Unit
 from privet.privacy.accountants import PLD
 from privet.public import PublicRows, final_linear
 from privet.public.warm_up import seeded
 from privet.recipes.models import CentredHead, features
 from privet.recipes.private_training import check, expected_rows, noise_for, treated_as_public
-from privet.recipes.reading import public_rows, read_rows
+from privet.recipes.reading import public_rows, read_rows, tested_words
 from privet.recipes.run_config import Asked, RunConfig
 from privet.recipes.run_settings import preset_of, resolved
 from privet.recipes.sets import RowSet, Sets
@@ -141,10 +141,13 @@ class Stage:
         size = self.config.declared_size
         return None if size is None else expected_rows(self.config.training, self.material, size)
 
-    def accuracy(self) -> Accuracy | None:
-        """Of the network as it is, on the test rows."""
+    def measured(self) -> Accuracy | Perplexity | None:
+        """How good the network is as it is, on the test rows."""
         if self.test is None:
             return None
+        if self.material.words:
+            rows = tested_words(self.test, self.config.training.method.views)
+            return perplexity(self.logits, rows.inputs, rows.targets)
         return accuracy(
             predictions(self.logits, self.test.inputs), self.test.targets, len(self.class_names)
         )
@@ -181,7 +184,8 @@ class Stage:
             if self.material.public is not None or self.material.synthetic is not None:
                 used.append(f"{kind} rows for the mean and the deviations of features")
         if self.test is not None:
-            used.append("test rows, declared non-private, for accuracy during and after training")
+            what = "perplexity" if self.material.words else "accuracy"
+            used.append(f"test rows, declared non-private, for {what} during and after training")
         return tuple(used)
 
     def warnings(self) -> list[str]:
@@ -231,6 +235,8 @@ def staged(
         synthetic=_rows(sets.synthetic, place),
         public_classes=sets.public_classes,
         pixels=rows.pixels and config.model.sees_inputs,
+        words=rows.words,
+        loss=rows.loss,
     )
     _check_warm_up(network, config, material)
     check(network, config.training, material, keys)

@@ -36,6 +36,7 @@ class DataChoice:
         synthetic: rows that were made of public ones, or none.
         target: the column of a table that is predicted.
         schema: the file that declares a table's columns.
+        task: what is learned of text: lm or mlm.
         seed: of the split.
     """
 
@@ -47,6 +48,7 @@ class DataChoice:
     channels: str | None = None
     target: str | None = None
     schema: str | None = None
+    task: str | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -68,16 +70,16 @@ class DataChoice:
 
     @staticmethod
     def completed(body: Mapping[str, Any]) -> dict[str, Any]:
-        """Saved before tables were: with what has been added since."""
-        return {"target": None, "schema": None, **body}
+        """What was saved when images were all there was, with what has been added since."""
+        return {"target": None, "schema": None, "task": None, **body}
 
 
 class RowSet(Protocol):
-    """Rows of one kind, with a class each."""
+    """Rows of one kind."""
 
     @property
     def class_names(self) -> tuple[str, ...] | None:
-        """Of all classes."""
+        """Of all classes; of text, the words."""
 
     @property
     def num_classes(self) -> int:

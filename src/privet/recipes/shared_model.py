@@ -11,12 +11,16 @@ from torch import nn
 
 from privet.privacy import Certificate
 from privet.recipes.models import LocalTransformer, Model
-from privet.recipes.row_kinds import ImageRows, RowKind, TableRows
+from privet.recipes.row_kinds import ImageRows, RowKind, TableRows, TextRows
 from privet.recipes.run_config import RunConfig, with_kind
 from privet.recipes.slots import FORMS
 from privet.recipes.trained_network import trained_network
 from privet.share.classifier import Classifier
 from privet.share.table_classifier import TableClassifier
+from privet.share.word_model import WordModel
+
+Shared = Classifier | TableClassifier | WordModel
+"""What a run's model is good for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,11 +56,19 @@ class SharedModel:
         made: Self = FORMS.restored(cls, with_kind(body))
         return made
 
-    def classifier(self, weights: Path, certificate: Certificate) -> Classifier | TableClassifier:
+    def classifier(self, weights: Path, certificate: Certificate) -> Shared:
         """With the weights of a file; a frozen encoder comes from its package."""
         network = trained_network(weights, self.model, self.rows.shape, len(self.class_names))
         if isinstance(self.rows, TableRows):
             return TableClassifier(module=network, schema=self.rows.schema, certificate=certificate)
+        if isinstance(self.rows, TextRows):
+            return WordModel(
+                module=network,
+                vocabulary=self.class_names,
+                length=self.rows.length,
+                causal=self.rows.causal,
+                certificate=certificate,
+            )
         assert isinstance(self.rows, ImageRows)
         encoder = self.model.encoder()
         module = network if encoder is None else nn.Sequential(encoder, network)

@@ -17,6 +17,7 @@ from privet.learn import (
     AsIs,
     Augmented,
     LastPrivate,
+    MaskedWords,
     Mirror,
     Mixed,
     NoOrigin,
@@ -39,7 +40,12 @@ _BASES = {"sgd": Kind(SGD), "adam": Kind(Adam)}
 
 FORMS = Forms(
     {
-        Views: {"plain": Kind(AsIs), "augmented": Kind(Augmented), "mixed": Kind(Mixed)},
+        Views: {
+            "plain": Kind(AsIs),
+            "augmented": Kind(Augmented),
+            "mixed": Kind(Mixed),
+            "masked": Kind(MaskedWords),
+        },
         Perturbation: {
             "none": Kind(Unperturbed),
             "sam": Kind(Ascent, {"adaptive": False}),

@@ -174,8 +174,8 @@ def test_an_owners_ledger_pays(train_table, privet, tmp_path):
     ("words", "code", "sentence"),
     [
         ("--method dp-sgd", 2, "never from private ones: give --schema"),
-        ("--method dp-mix --public 0.2", 2, "Views are of images, and these are rows"),
-        ("--method dp-sgd --views 4 --public 0.2", 2, "Views are of images, and these are rows"),
+        ("--method dp-mix --public 0.2", 2, "makes no sense for rows"),
+        ("--method dp-sgd --views 4 --public 0.2", 2, "makes no sense for rows"),
         (
             "--method dp-sgd --public 0.2 --model conv-net",
             2,

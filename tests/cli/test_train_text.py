@@ -135,3 +135,20 @@ def test_what_is_no_text_is_bad_data(train_text, tmp_path):
     done = train_text("--method dp-sgd --public 0.2")
     assert done.code == 4
     assert "has no newline" in done.err
+
+
+def test_a_gpt2_from_a_folder_is_fine_tuned(train_text, privet, tmp_path):
+    transformers = pytest.importorskip("transformers")
+    folder = tmp_path / "gpt2"
+    config = transformers.GPT2Config(vocab_size=30, n_positions=40, n_embd=8, n_layer=1, n_head=2)
+    transformers.GPT2LMHeadModel(config).save_pretrained(folder)
+    done = train_text(f"--method dope {PUBLIC} --model {folder}")
+    assert done.code == 0, done.err
+    run = tmp_path / "run"
+    assert any("pretrained weights" in each for each in read(run / "certificate.json")["public"])
+    assert "batched" in done.err or "ghost" in done.err
+    folder.rename(tmp_path / "gone")
+    assert privet(f"evaluate {run}").code == 0
+    assert len(library.load(run).predict("w1 w2")) == 5
+    done = train_text(f"--method dope {PUBLIC} --model {tmp_path / 'gone'}", "other", "mlm")
+    assert "give both alike" in done.err

@@ -214,7 +214,7 @@ def test_what_is_typed(name, text, value):
     [
         ("views", "0", "every example needs at least one view"),
         ("views", "-3", "every example needs at least one view"),
-        ("views", "many", "--views is 'many': choose plain, augmented, mixed."),
+        ("views", "many", "--views is 'many': choose plain, augmented, mixed, masked."),
         (
             "views",
             "augmented:paddin=3",

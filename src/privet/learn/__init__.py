@@ -4,12 +4,13 @@ from privet.learn.engine import Engine, EngineName, EnginePlan
 from privet.learn.equation import Equation, Method, State
 from privet.learn.gradients import PerUnitGradients, PrivateGradient, PublicGradient
 from privet.learn.keys import Keys
+from privet.learn.masking import MaskedWords
 from privet.learn.origins import LastPrivate, NoOrigin, PublicOrigin
 from privet.learn.perturbations import Ascent, RandomDirections, Unperturbed
 from privet.learn.scales import PublicMoments, Unscaled
 from privet.learn.training import Course, Progress, train
 from privet.learn.updates import SGD, Adam, Mirror
-from privet.learn.views import AsIs, Augmented, MaskedWords, Mixed
+from privet.learn.views import AsIs, Augmented, Mixed
 
 __all__ = [
     "SGD",

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from privet.augment import CropFlip, beta, mix_pairs, to_float
 from privet.errors import ConfigError
-from privet.learn.objective import IGNORED, Examples, is_declared
+from privet.learn.objective import Examples, is_declared
 from privet.public import PublicRows
 
 
@@ -169,42 +169,6 @@ class Mixed:
             labels[:, None].expand(-1, self.num_diff, -1),
             torch.unflatten(theirs, 0, (len(own), -1)),
             weight,
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class MaskedWords:
-    """Sequences with some words blanked out, which alone are predicted (Devlin et al. 2019).
-
-    Args:
-        num_views: K, each with other blanks.
-        share: of the words that are blanked out, on average.
-        blank: the number of the word that stands in their place.
-    """
-
-    num_views: int = 1
-    share: float = 0.15
-    blank: int = 1
-    needs_public: bool = field(default=False, init=False)
-
-    def __post_init__(self) -> None:
-        _check_counts(num_views=self.num_views)
-        if not 0 < self.share < 1:
-            raise ConfigError(f"share is {self.share:g}; blank out more than 0 and less than 1.")
-
-    def __call__(self, rows: Examples, around: Surroundings) -> Examples:
-        """Every sequence with its own blanks."""
-        return self._blanked(rows, self.num_views, around.generator)
-
-    def single(self, rows: Examples, generator: torch.Generator) -> Examples:
-        """One view each."""
-        return self._blanked(rows, 1, generator)
-
-    def _blanked(self, rows: Examples, count: int, generator: torch.Generator) -> Examples:
-        inputs, targets = (each.repeat_interleave(count, 0) for each in (rows.inputs, rows.targets))
-        hidden = (torch.rand(inputs.shape, generator=generator) < self.share).to(inputs.device)
-        return Examples(
-            torch.where(hidden, self.blank, inputs), torch.where(hidden, targets, IGNORED)
         )
 
 

@@ -9,6 +9,7 @@ from privet.models.encoder import Encoder
 from privet.models.feature_maps import FeatureMaps, convolutions
 from privet.models.generator import UpsamplingGenerator
 from privet.models.glyph_encoder import glyph_encoder
+from privet.models.gpt2 import PretrainedWords, pretrained_words, teach_words
 from privet.models.language_model import LanguageModel
 from privet.models.mlp import MLP
 from privet.models.residual_generator import ResidualGenerator
@@ -28,6 +29,7 @@ __all__ = [
     "Encoder",
     "FeatureMaps",
     "LanguageModel",
+    "PretrainedWords",
     "ResNet9",
     "ResidualGenerator",
     "SideBySide",
@@ -41,6 +43,8 @@ __all__ = [
     "efficientnet_lite",
     "glyph_encoder",
     "joined",
+    "pretrained_words",
+    "teach_words",
     "tiny_vit",
     "vision_transformer",
 ]

@@ -30,8 +30,10 @@ class PublicRows:
     targets: Tensor
 
     def __post_init__(self) -> None:
-        _check_inputs(self.inputs)
-        _check_targets(self.targets)
+        words = self.inputs.dtype == torch.int64 and self.inputs.shape == self.targets.shape
+        if not words:
+            _check_inputs(self.inputs)
+        _check_targets(self.targets, dimensions=2 if words else 1)
         if len(self.inputs) != len(self.targets):
             raise DataError(
                 f"there are {len(self.inputs)} public inputs and {len(self.targets)} targets; "
@@ -78,16 +80,16 @@ class PublicRows:
 def _check_inputs(inputs: Tensor) -> None:
     images = inputs.dtype == torch.uint8 and inputs.ndim == 4
     features = inputs.is_floating_point() and inputs.ndim >= 2
-    words = inputs.dtype == torch.int64 and inputs.ndim == 2
-    if not (images or features or words):
+    if not (images or features):
         raise DataError(
             f"public inputs are {inputs.dtype} of shape {tuple(inputs.shape)}; give images as "
-            "uint8 (N, H, W, C), features as floating point (N, ...), or words as int64 (N, T)."
+            "uint8 (N, H, W, C), features as floating point (N, ...), or words as int64 (N, T) "
+            "with as many targets."
         )
 
 
-def _check_targets(targets: Tensor) -> None:
-    if targets.dtype != torch.int64 or targets.ndim not in (1, 2):
+def _check_targets(targets: Tensor, dimensions: int) -> None:
+    if targets.dtype != torch.int64 or targets.ndim != dimensions:
         raise DataError(
             f"public targets are {targets.dtype} of shape {tuple(targets.shape)}; give int64 (N,) "
             "or (N, T)."

@@ -24,10 +24,13 @@ from privet.models import (
     ConvNet,
     Encoder,
     LanguageModel,
+    PretrainedWords,
     ResNet9,
     WideResNet,
     efficientnet_lite,
     glyph_encoder,
+    pretrained_words,
+    teach_words,
     tiny_vit,
     vision_transformer,
 )
@@ -304,6 +307,44 @@ class LocalTransformer(_Plain):
         return vision_transformer(config, num_classes, image_size=self.image_size)
 
 
+@dataclass(frozen=True, kw_only=True)
+class LocalLanguageModel(_Plain):
+    """A GPT-2 from a folder of `transformers`, all of it trained, over words of public text.
+
+    Args:
+        folder: with config.json and model.safetensors.
+        architecture: the folder's config.json, so that a run needs the folder no more.
+    """
+
+    takes = ("sequences",)
+    causal: ClassVar[bool] = True
+    treated_as_public = ("pretrained weights of the model, and whatever they were learned from",)
+
+    folder: str
+    architecture: str = field(default="", repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.architecture:
+            object.__setattr__(self, "architecture", _architecture(Path(self.folder)))
+
+    def network(self, shape: Shape, num_classes: int) -> nn.Module:
+        """With the folder's weights, and an untrained table of words."""
+        return pretrained_words(self.folder, num_classes, shape[0])
+
+    def learn_words(self, network: nn.Module, words: tuple[str, ...]) -> None:
+        """Start each word from its pieces, if the folder can tell them."""
+        assert isinstance(network, PretrainedWords)
+        teach_words(network, self.folder, words)
+
+    def outline(self, shape: Shape, num_classes: int) -> nn.Module:
+        """Without the folder."""
+        from transformers import AutoConfig
+
+        settings = json.loads(self.architecture)
+        config = AutoConfig.for_model(settings.pop("model_type"), **settings)
+        return pretrained_words(config, num_classes, shape[0])
+
+
 MODELS = {
     "conv-net": Kind(ConvNetModel),
     "linear": Kind(MLPModel, {"hidden": ()}),
@@ -319,6 +360,7 @@ MODELS = {
     "efficientnet-lite2": Kind(EncoderHead, {"version": 2}),
     "glyphs": Kind(GlyphHead),
     "transformers": Kind(LocalTransformer),
+    "gpt2": Kind(LocalLanguageModel),
 }
 
 
@@ -404,8 +446,19 @@ class _Mirrored(nn.Module):
         return both / 2
 
 
+def is_gpt2(folder: Path) -> bool:
+    """Whether a folder's config.json says so."""
+    try:
+        body = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(body, dict) and body.get("model_type") == "gpt2"
+
+
 def _architecture(folder: Path) -> str:
     file = folder / "config.json"
     if not file.is_file():
-        raise ConfigError(f"{folder} has no config.json; give a folder of a saved ViT or DeiT.")
+        raise ConfigError(
+            f"{folder} has no config.json; give a folder of a saved ViT, DeiT or GPT-2."
+        )
     return json.dumps(json.loads(file.read_text(encoding="utf-8")), sort_keys=True)

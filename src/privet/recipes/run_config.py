@@ -9,7 +9,7 @@ from typing import Any, Protocol, Self
 
 from privet.errors import ConfigError
 from privet.privacy import Budget, Relation
-from privet.recipes.models import Model
+from privet.recipes.models import Model, is_gpt2
 from privet.recipes.row_kinds import RowKind
 from privet.recipes.sets import DataChoice
 from privet.recipes.slots import FORMS
@@ -191,7 +191,8 @@ def read_model(text: str) -> Model:
     """A name with settings, or the folder of a saved transformer."""
     folder, _, settings = _placed_model(text).partition(":")
     if Path(folder).is_absolute():
-        text = ",".join(filter(None, [f"transformers:folder={folder}", settings]))
+        kind = "gpt2" if is_gpt2(Path(folder)) else "transformers"
+        text = ",".join(filter(None, [f"{kind}:folder={folder}", settings]))
     model: Model = FORMS.read(Model, text, "--model")
     return model
 

@@ -175,8 +175,6 @@ def _check_views(model: Model, rows: RowKind, method: Method) -> None:
         raise ConfigError(
             f"--views {told} makes no sense for {rows.noun}: leave it out, and choose a method "
             "other than dp-mix."
-            if not isinstance(rows, ImageRows)
-            else f"--views {told} is for --task mlm: leave it out."
         )
     if not model.sees_inputs and not isinstance(method.views, AsIs):
         raise ConfigError(

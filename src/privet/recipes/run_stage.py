@@ -21,7 +21,7 @@ from privet.privacy import Guarantee, Ledger, Plan, PoissonSteps, Reservation, U
 from privet.privacy.accountants import PLD
 from privet.public import PublicRows, final_linear
 from privet.public.warm_up import seeded
-from privet.recipes.models import CentredHead, features
+from privet.recipes.models import CentredHead, LocalLanguageModel, features
 from privet.recipes.private_training import check, expected_rows, noise_for, treated_as_public
 from privet.recipes.reading import public_rows, read_rows, tested_words
 from privet.recipes.run_config import Asked, RunConfig
@@ -227,7 +227,10 @@ def staged(
     shape = config.rows.shape
     place = usable_device(device)
     with seeded(keys.generator(Purpose.WEIGHTS)):
-        network = config.model.network(shape, len(config.class_names)).to(place).eval()
+        network = config.model.network(shape, len(config.class_names)).eval()
+        if isinstance(config.model, LocalLanguageModel):
+            config.model.learn_words(network, config.class_names)
+    network = network.to(place)
     material = Material(
         input_shape=config.model.input_shape(shape),
         num_classes=len(config.class_names),

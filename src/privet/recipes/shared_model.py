@@ -10,7 +10,7 @@ from typing import Any, Self
 from torch import nn
 
 from privet.privacy import Certificate
-from privet.recipes.models import LocalTransformer, Model
+from privet.recipes.models import LocalLanguageModel, LocalTransformer, Model
 from privet.recipes.row_kinds import ImageRows, RowKind, TableRows, TextRows
 from privet.recipes.run_config import RunConfig, with_kind
 from privet.recipes.slots import FORMS
@@ -41,7 +41,7 @@ class SharedModel:
     def of(cls, config: RunConfig) -> Self:
         """The model of a run."""
         model = config.model
-        if isinstance(model, LocalTransformer):
+        if isinstance(model, LocalTransformer | LocalLanguageModel):
             model = replace(model, folder=Path(model.folder).name)
         return cls(model=model, rows=config.rows, class_names=config.class_names)
 

@@ -49,7 +49,7 @@ REFUSALS = [
     ("--public digits", 2, "--public names the private data themselves"),
     ("--test digits", 2, "--test names the private data themselves"),
     ("--public 1.5", 2, "public and test shares add up to 1.5"),
-    ("--test 5000", 2, "test is 5000 rows; give a count from 1 to 1797."),
+    ("--test 5000", 2, "test is 5000 rows; give a count from 1 to what there are."),
     ("--test nowhere.npz", 4, "nowhere.npz does not exist"),
     ("--resize huge", 2, "'huge' is not a size"),
     ("--channels pink", 2, "--channels is 'pink': give rgb or grey."),

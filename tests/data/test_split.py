@@ -111,7 +111,7 @@ def test_another_set_is_used_as_it_is():
         ({"test": 11}, "count from 1 to 10"),
         ({"test": -1}, "count from 1 to 10"),
         ({"test": 0}, "count from 1 to 10"),
-        ({"test": 5, "public": 5}, "leave none of 10 private"),
+        ({"test": 5, "public": 5}, "leave none that is private"),
         ({"public": 0.01}, "which is none"),
         ({"public": True}, "public is True"),
         ({"public": "a"}, "public is 'a'"),

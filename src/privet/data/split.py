@@ -84,8 +84,7 @@ def divided(
     num_test, num_public = _rows_of(test, count, "test"), _rows_of(public, count, "public")
     if num_test + num_public >= count:
         raise ConfigError(
-            f"public ({num_public}) and test ({num_test}) rows leave none of {count} private;"
-            " ask for fewer."
+            "public and test rows together leave none that is private; ask for fewer."
         )
     places = _assign(labels, num_test, num_public, int(seed))
     return Places(
@@ -130,14 +129,14 @@ def _rows_of(part: float | int | None, count: int, name: str) -> int:
     if isinstance(part, bool) or not isinstance(part, Real):
         raise ConfigError(f"{name} is {part!r}; give a share, a count of rows or an ImageSet.")
     if isinstance(part, Integral):
-        if not 0 < part <= count:
-            raise ConfigError(f"{name} is {part} rows; give a count from 1 to {count}.")
+        if not 0 < part <= count:  # how many there are is private, so it is not told
+            raise ConfigError(f"{name} is {part} rows; give a count from 1 to what there are.")
         return int(part)
     if not 0 < part < 1:
         raise ConfigError(f"{name} is {part!r}; give a share between 0 and 1, or a count of rows.")
     rows = int(float(part) * count + 0.5)
     if rows == 0:
-        raise ConfigError(f"{name} is {part:g} of {count} rows, which is none; ask for more.")
+        raise ConfigError(f"{name} is {part:g} of the rows, which is none; ask for more.")
     return rows
 
 

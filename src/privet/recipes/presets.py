@@ -136,8 +136,8 @@ _ON_TABLE: Mapping[str, Any] = {
     "warm_up": WarmUp(augment=None),
 }
 _ON_TEXT: Mapping[str, Any] = {
-    "learning_rate": 1.0,
-    "gentle": 1.0,
+    "learning_rate": 0.3,
+    "gentle": 0.1,
     "warm_up": WarmUp(
         epochs=10, optimizer="adam", learning_rate=2e-3, weight_decay=0.0, augment=None
     ),

@@ -16,6 +16,7 @@ from privet.models.residual_generator import ResidualGenerator
 from privet.models.resnet9 import ResNet9
 from privet.models.side_by_side import SideBySide, branches, joined
 from privet.models.standardised import StandardisedConv2d
+from privet.models.table_generator import TableGenerator
 from privet.models.transformer import VisionTransformer, tiny_vit, vision_transformer
 from privet.models.upsampled_conv import UpsampledConv
 from privet.models.wide_resnet import WideResNet
@@ -34,6 +35,7 @@ __all__ = [
     "ResidualGenerator",
     "SideBySide",
     "StandardisedConv2d",
+    "TableGenerator",
     "UpsampledConv",
     "UpsamplingGenerator",
     "VisionTransformer",

@@ -75,7 +75,7 @@ REFUSALS = [
     ("--public digits", 2, "--public names the private data themselves"),
     ("--encoder-data digits --method sps", 2, "--encoder-data names the private data themselves"),
     ("--encoder-data nowhere.npz --method sps", 4, "nowhere.npz does not exist"),
-    ("--declared-size 0", 2, "--declared-size is 0: give the number of images"),
+    ("--declared-size 0", 2, "--declared-size is 0: give the number of examples"),
     ("--seed -1", 2, "seed is -1"),
     ("--noise-seed -1", 2, "--noise-seed is -1: give a whole number from 0 upwards."),
     ("--resume", 2, "holds no run to go on with: start one without --resume."),

@@ -39,17 +39,17 @@ REFUSALS = [
     ("--keep-last -1", 2, "The number of weights to keep is 0 or more"),
     ("--public 0.1 --public-batch 0", 2, "The public batch must be at least 1"),
     ("--warm-up public", 2, "A warm-up needs public data"),
-    ("--warm-up synthetic", 2, "--warm-up synthetic needs --synthetic images"),
+    ("--warm-up synthetic", 2, "--warm-up synthetic needs --synthetic rows"),
     ("--warm-up-epochs 3", 2, "--warm-up-epochs needs --warm-up public"),
     ("--public 0.1 --warm-up-epochs 0", 2, "epochs is 0"),
     ("--extended 0.5", 2, "Only public rows of the private classes can join them"),
     ("--extended 2", 2, "--extended is 2: give a share"),
     ("--engine warp", 2, "--engine is 'warp': choose loop, batched, ghost."),
-    ("--declared-size 0", 2, "--declared-size is 0: give the number of images"),
+    ("--declared-size 0", 2, "--declared-size is 0: give the number of examples"),
     ("--public digits", 2, "--public names the private data themselves"),
     ("--test digits", 2, "--test names the private data themselves"),
     ("--public 1.5", 2, "public and test shares add up to 1.5"),
-    ("--test 5000", 2, "test is 5000 rows; give a count from 1 to 1797."),
+    ("--test 5000", 2, "test is 5000 rows; give a count from 1 to what there are."),
     ("--test nowhere.npz", 4, "nowhere.npz does not exist"),
     ("--resize huge", 2, "'huge' is not a size"),
     ("--channels pink", 2, "--channels is 'pink': give rgb or grey."),
@@ -90,7 +90,7 @@ def test_other_refusals(privet, tmp_path):
     refused(f"{QUICK} {out} --ledger {tmp_path / 'no.db'}", 3, "There is no ledger at")
     words = f"train digits --method dp-sgd --model linear --epsilon 1 --delta 1e-5 {out}"
     refused(f"{words} --batch-size 64", 2, "which is private: declare it with --declared-size")
-    refused(f"{words} --preset paper", 2, "A batch of 4096 needs the number of private images")
+    refused(f"{words} --preset paper", 2, "A batch of 4096 needs the number of private examples")
     refused(f"{words} --declared-size 50 --batch-size 64", 2, "give a number from 1 to 50")
     np.savez(tmp_path / "plain.npz", x=np.zeros((9, 8, 8), np.uint8))
     refused(words.replace("digits", str(tmp_path / "plain.npz")), 4, "has no labels")

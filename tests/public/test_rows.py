@@ -78,6 +78,7 @@ def test_rows_say_what_they_are():
         (torch.zeros(2), torch.zeros(2).long(), "public inputs"),
         (torch.zeros(2, 4), torch.zeros(2), "public targets are torch.float32"),
         (torch.zeros(2, 4), torch.zeros(2, 1).long(), "public targets"),
+        (torch.zeros(2, 4).long(), torch.zeros(2, 3).long(), "public inputs are torch.int64"),
         (torch.zeros(2, 4), torch.zeros(3).long(), "2 public inputs and 3 targets"),
         (torch.zeros(2, 4), torch.tensor([0, -1]), "a public target is -1"),
     ],

@@ -25,7 +25,7 @@ def test_a_network_is_made_for_its_images_and_made_again(text, shape, parameters
     network = model.network(shape, 10)
     assert parameters in (None, sum(each.numel() for each in trainable(network).values()))
     inputs = torch.randn(2, *model.input_shape(shape))
-    if model.sees_images:
+    if model.sees_inputs:
         inputs = inputs.permute(0, 3, 1, 2)
     outline = model.outline(shape, 10)
     load_weights(outline, {name: value.clone() for name, value in all_weights(network).items()})

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privet.augment import CropFlip
+from privet.data.schema import Binary, Categorical, Ignored, Numeric, Schema
 from privet.errors import ConfigError, DataError
 from privet.learn import (
     SGD,
@@ -28,6 +29,7 @@ from privet.optim import Schedule
 from privet.privacy import Budget, Relation
 from privet.public import WarmUp
 from privet.recipes.models import ConvNetModel, EncoderHead, MLPModel, TinyViT, WideResNetModel
+from privet.recipes.row_kinds import ImageRows, TableRows
 from privet.recipes.run_config import RunConfig, first_difference, read_model
 from privet.recipes.sets import DataChoice
 from privet.recipes.slots import model_text, read_slot, slot_text
@@ -100,6 +102,25 @@ training = st.builds(
     seed=st.integers(0, 2**31),
 )
 text = st.none() | st.sampled_from(["0.1", "100", "/data/π.npz"])
+images = st.builds(ImageRows, shape=st.tuples(count, count, st.sampled_from([1, 3])))
+tables = st.builds(
+    lambda declared, low, missing: TableRows(
+        declared=declared,
+        schema=Schema(
+            target="y",
+            classes=("no", "yes"),
+            columns=(
+                Numeric(name="n", low=low, high=low + 1.0, missing=missing),
+                Binary(name="b", values=("0", "1"), missing="1"),
+                Categorical(name="c", categories=("x", "y", "z")),
+                Ignored(name="i"),
+            ),
+        ),
+    ),
+    declared=st.booleans(),
+    low=st.integers(-9, 9).map(float),
+    missing=st.none(),
+)
 configs = st.builds(
     RunConfig,
     method=st.sampled_from(["dope", "dp-sgd"]),
@@ -112,7 +133,7 @@ configs = st.builds(
         channels=st.sampled_from([None, "rgb", "grey"]),
         seed=st.integers(0, 9),
     ),
-    image_shape=st.tuples(count, count, st.sampled_from([1, 3])),
+    rows=images | tables,
     class_names=st.lists(st.text(), max_size=4).map(tuple),
     model=model,
     budget=st.builds(Budget, epsilon=positive, delta=st.floats(1e-9, 0.5)),
@@ -193,7 +214,7 @@ def test_what_is_typed(name, text, value):
     [
         ("views", "0", "every example needs at least one view"),
         ("views", "-3", "every example needs at least one view"),
-        ("views", "many", "--views is 'many': choose plain, augmented, mixed."),
+        ("views", "many", "--views is 'many': choose plain, augmented, mixed, masked."),
         (
             "views",
             "augmented:paddin=3",
@@ -277,7 +298,7 @@ def _example():
     return RunConfig(
         method="dp-sgd",
         data=DataChoice(source="digits"),
-        image_shape=(8, 8, 1),
+        rows=ImageRows(shape=(8, 8, 1)),
         class_names=("0", "1"),
         model=MLPModel(hidden=()),
         budget=Budget(epsilon=1.0, delta=1e-5),

@@ -50,6 +50,6 @@ def test_steps_that_are_none_are_refused(text):
 def test_views_that_are_none_are_refused():
     with pytest.raises(ConfigError, match="choose none, common"):
         warm_up_views("blur", WarmUp(), COMMON)
-    with pytest.raises(ConfigError, match="Features have no views"):
+    with pytest.raises(ConfigError, match="Only images have views"):
         warm_up_views("cutout", WarmUp(augment=None), COMMON)
     assert warm_up_views("none", WarmUp(augment=None), COMMON) == {"augment": None}

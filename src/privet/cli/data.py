@@ -1,5 +1,6 @@
 """`privet data`: look at a data set before it is used."""
 
+import json as json_text
 from pathlib import Path
 from typing import Annotated
 
@@ -9,15 +10,11 @@ from privet.cli.options import AsJson, print_json
 from privet.data.guard import shown
 from privet.data.options import Channels, parse_size
 from privet.data.summary import NOT_PRIVATE, Summary
+from privet.errors import ConfigError
 
 app = typer.Typer(no_args_is_help=True, help="Look at a data set before it is used.")
 
 _MOST_CLASSES = 40
-
-
-@app.callback()
-def _data() -> None:
-    """Keep `inspect` a sub-command, though it is the only one."""
 
 
 @app.command()
@@ -63,6 +60,40 @@ def inspect(
     if contact_sheet is not None:
         write_contact_sheet(data, contact_sheet, force=force)
         typer.echo(f"Wrote {shown(contact_sheet)}", err=True)
+
+
+@app.command()
+def schema(
+    table: Annotated[
+        Path,
+        typer.Argument(metavar="TABLE", help="PUBLIC rows, as .csv or .parquet: never private."),
+    ],
+    target: Annotated[str, typer.Option(metavar="COLUMN", help="The column to predict.")],
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write it there, not to the terminal.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
+) -> None:
+    """Write down what the columns of a public table hold, to be edited and given to --schema.
+
+    Bounds, categories and classes are those of the rows themselves, so these must be public.
+    """
+    from privet.data.disk import write_whole
+    from privet.data.public_schema import schema_of
+    from privet.data.schema_file import schema_to_json
+    from privet.data.tables import read_table
+
+    found, notes = schema_of(read_table(table), target, table)
+    for sentence in notes:
+        typer.echo(sentence, err=True)
+    if out is None:
+        print_json(schema_to_json(found))
+        return
+    if out.exists() and not force:
+        raise ConfigError(f"{shown(out)} exists already: choose another --out, or add --force.")
+    text = json_text.dumps(schema_to_json(found), indent=2, ensure_ascii=False) + "\n"
+    write_whole(out, memoryview(text.encode()))
+    typer.echo(f"Wrote {shown(out)}", err=True)
 
 
 def _print(summary: Summary) -> None:

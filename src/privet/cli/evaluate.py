@@ -14,6 +14,7 @@ from privet.errors import ConfigError
 if TYPE_CHECKING:
     from privet.recipes.run_evaluation import Evaluation
     from privet.recipes.set_evaluation import SetEvaluation
+    from privet.recipes.text_evaluation import TextEvaluation
 
 
 def evaluate(
@@ -27,7 +28,7 @@ def evaluate(
         str | None,
         typer.Option(
             metavar="DATA",
-            help="Images to measure on, not private; the run's own test set if left out.",
+            help="Rows to measure on, not private; the run's own test set if left out.",
         ),
     ] = None,
     extractor: Annotated[
@@ -59,8 +60,9 @@ def evaluate(
 ) -> None:
     """Measure how good a run's model or synthetic images are.
 
-    A model: its accuracy on test images. Synthetic images: how far they are from test images, what
-    a CNN learns from them, and whether they repeat public images that the run saw.
+    A classifier: its accuracy on test rows. A language model: its perplexity. Synthetic images: how
+    far they are from test images, what a CNN learns from them, and whether they repeat public
+    images that the run saw.
     """
     from privet.recipes.run_evaluation import evaluate as evaluate_model
     from privet.recipes.run_folder import RunFolder
@@ -82,7 +84,7 @@ def evaluate(
     _show(found, json)
 
 
-def _show(found: Evaluation | SetEvaluation, json: bool) -> None:
+def _show(found: Evaluation | TextEvaluation | SetEvaluation, json: bool) -> None:
     if json:
         print_json(found.to_json())
         return

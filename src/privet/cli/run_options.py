@@ -23,7 +23,8 @@ Data = Annotated[
     Text,
     typer.Argument(
         metavar="DATA",
-        help="The private images: a built-in name (digits, mnist5k) or a path.",
+        help="The private data: images by a built-in name (digits, mnist5k) or a path, a table "
+        "(.csv, or .parquet with --target), or a text (with --task).",
         show_default=False,
         rich_help_panel=MAIN,
     ),
@@ -33,15 +34,25 @@ Delta = Annotated[Number, option(MAIN, "The δ of the guarantee.", "D")]
 Out = Annotated[Path | None, option(MAIN, "Where the run goes.", "DIR")]
 Public = Annotated[
     Text,
-    option(DATA, "Public images: a share or a count of DATA, or another set.", "SHARE|COUNT|PATH"),
+    option(DATA, "Public data: a share or a count of DATA, or another set.", "SHARE|COUNT|PATH"),
 ]
 Resize = Annotated[Text, option(DATA, "Bring images to one size: 32 or 32x48.", "SIZE")]
 Channels = Annotated[Text, option(DATA, "Bring images to colour or to grey.", "rgb|grey")]
+Target = Annotated[Text, option(DATA, "For a table, the column to predict.", "COLUMN")]
+SchemaFile = Annotated[
+    Text,
+    option(
+        DATA,
+        "For a table, what its columns hold, as 'privet data schema' writes it; else public rows "
+        "tell.",
+        "FILE",
+    ),
+]
 Relation = Annotated[
     Text,
     option(
         PRIVACY,
-        "Which private data sets count as neighbours; an image is what is protected.",
+        "Which private data sets count as neighbours; an image or a row is what is protected.",
         "add-remove|replace-one",
     ),
 ]

@@ -1,4 +1,4 @@
-"""`privet train`: from private images and something public to a private classifier."""
+"""`privet train`: from private data and something public to a private classifier."""
 
 from __future__ import annotations
 
@@ -28,6 +28,8 @@ from privet.cli.run_options import (
     Relation,
     Resize,
     Resume,
+    SchemaFile,
+    Target,
     TensorBoard,
     Text,
     Whole,
@@ -67,11 +69,22 @@ def train(
         Text,
         option(
             DATA,
-            "Images to measure accuracy on, declared not to be private; of a PATH with parts, its "
+            "Rows to measure accuracy on, declared not to be private; of a PATH with parts, its "
             "test part.",
             "SHARE|COUNT|PATH",
         ),
     ] = None,
+    task: Annotated[
+        Text,
+        option(
+            DATA,
+            "For a text file: lm predicts each word from those before it, mlm blanked-out words "
+            "from those around them.",
+            "lm|mlm",
+        ),
+    ] = None,
+    target: Target = None,
+    schema: SchemaFile = None,
     resize: Resize = None,
     channels: Channels = None,
     model: Annotated[
@@ -79,7 +92,8 @@ def train(
         option(
             METHOD,
             "conv-net[:width=32,strided=true], linear, mlp[:hidden=200-200], resnet9, wrn-16-4, "
-            "wrn-40-4, vit; a private head on a frozen efficientnet-lite0 to 2[:image_size=112,"
+            "wrn-40-4, vit; lm or mlm[:width=128,depth=2,heads=4] for text; "
+            "a private head on a frozen efficientnet-lite0 to 2[:image_size=112,"
             "hidden=200] or on glyphs (comes with Privet, for grey images); or the folder of a "
             "saved ViT or DeiT.",
             "NAME|PATH",
@@ -112,20 +126,18 @@ def train(
             _SLOT,
         ),
     ] = None,
-    epochs: Annotated[Number, option(_TRAINING, "Passes over the private images.", "N")] = None,
+    epochs: Annotated[Number, option(_TRAINING, "Passes over the private rows.", "N")] = None,
     sample_rate: Annotated[
-        Number, option(_TRAINING, "With which probability an image joins a step.", "Q")
+        Number, option(_TRAINING, "With which probability a row joins a step.", "Q")
     ] = None,
     batch_size: Annotated[
-        Number, option(_TRAINING, "Expected images in a step; needs --declared-size.", "B")
+        Number, option(_TRAINING, "Expected rows in a step; needs --declared-size.", "B")
     ] = None,
     learning_rate: Annotated[Number, option(_TRAINING, "At its highest.", "R")] = None,
     schedule: Annotated[
         Text, option(_TRAINING, "Of the learning rate; constant by default.", "constant|cosine")
     ] = None,
-    clip_norm: Annotated[
-        Number, option(_TRAINING, "The longest gradient of one image.", "C")
-    ] = None,
+    clip_norm: Annotated[Number, option(_TRAINING, "The longest gradient of one row.", "C")] = None,
     ema_decay: Annotated[
         Number, option(_TRAINING, "Of the average of weights that is kept.", "A")
     ] = None,
@@ -161,13 +173,11 @@ def train(
         Text,
         option(
             _WARM_UP,
-            "Train on public images first, or on synthetic ones too; by default on all there are.",
+            "Train on public rows first, or on synthetic ones too; by default on all there are.",
             "none|public|synthetic",
         ),
     ] = None,
-    warm_up_epochs: Annotated[
-        Whole, option(_WARM_UP, "Passes over the public images.", "N")
-    ] = None,
+    warm_up_epochs: Annotated[Whole, option(_WARM_UP, "Passes over the public rows.", "N")] = None,
     warm_up_steps: Annotated[
         Text,
         option(
@@ -186,15 +196,15 @@ def train(
             "NAME",
         ),
     ] = None,
-    public_batch: Annotated[Whole, option(_WARM_UP, "Images in each public gradient.", "N")] = None,
+    public_batch: Annotated[Whole, option(_WARM_UP, "Rows in each public gradient.", "N")] = None,
     extended: Annotated[
-        Number, option(_WARM_UP, "Let a share of the public images join private batches.", "SHARE")
+        Number, option(_WARM_UP, "Let a share of the public rows join private batches.", "SHARE")
     ] = None,
     declared_size: Annotated[
         Number,
         option(
             PRIVACY,
-            "The number of private images as their owner declares it; else 1% of the budget "
+            "The number of private rows as their owner declares it; else 1% of the budget "
             "releases a count.",
             "N",
         ),
@@ -205,7 +215,7 @@ def train(
         bool,
         option(
             PRIVACY,
-            "Look at gradients and losses of private images, outside the guarantee.",
+            "Look at gradients and losses of private rows, outside the guarantee.",
             None,
             "--diagnostics",
         ),
@@ -213,7 +223,7 @@ def train(
     noise_seed: NoiseSeed = None,
     dry_run: Annotated[
         bool,
-        option(RUN, "Print the plan; read no private image and write nothing.", None, "--dry-run"),
+        option(RUN, "Print the plan; read no private row and write nothing.", None, "--dry-run"),
     ] = False,
     resume: Resume = False,
     force: Force = False,
@@ -222,7 +232,7 @@ def train(
     tensorboard: TensorBoard = False,
     json: AsJson = False,
 ) -> None:
-    """Train a private classifier and certify it.
+    """Train a private classifier or language model and certify it.
 
     DATA, --method, --epsilon, --delta and --out are needed for a new run; nothing but --out for
     --resume. Slots of the method (--views to --update) can be filled one by one.

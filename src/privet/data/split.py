@@ -32,32 +32,69 @@ class Split:
     test: ImageSet | None
 
 
+@dataclass(frozen=True)
+class Places:
+    """Which rows go where, by their numbers; None where nobody asked for any."""
+
+    private: NDArray[np.int64]
+    public: NDArray[np.int64] | None
+    test: NDArray[np.int64] | None
+
+
 def split(data: ImageSet, *, public: Part = None, test: Part = None, seed: int) -> Split:
     """Divide `data`; a part is a share of it, a count of rows, or another set used as it is."""
-    if not isinstance(seed, Integral) or seed < 0:
-        raise ConfigError(f"seed is {seed!r}; give a whole number from 0 upwards.")
-    _check_shares(public, test)
     for name, part in (("public", public), ("test", test)):
         if isinstance(part, ImageSet):
             _check_shape(data, part, name)
     if isinstance(test, ImageSet):
         _check_classes(data, test)
-    num_test = _rows_of(test, len(data), "test")
-    num_public = _rows_of(public, len(data), "public")
-    if num_test + num_public >= len(data):
-        raise ConfigError(
-            f"public ({num_public}) and test ({num_test}) rows leave none of {len(data)} private;"
-            " ask for fewer."
-        )
-    places = _assign(data, num_test, num_public, int(seed))
+    labels = np.zeros(len(data), np.int64) if data.labels is None else data.labels
+    places = divided(
+        labels,
+        public=None if isinstance(public, ImageSet) else public,
+        test=None if isinstance(test, ImageSet) else test,
+        seed=seed,
+    )
     return Split(
-        private=_rows(data, places == 0),
-        public=public if isinstance(public, ImageSet) else _optional_rows(data, places == 1),
-        test=test if isinstance(test, ImageSet) else _optional_rows(data, places == 2),
+        private=data if len(places.private) == len(data) else data.take(places.private),
+        public=public if isinstance(public, ImageSet) else _taken(data, places.public),
+        test=test if isinstance(test, ImageSet) else _taken(data, places.test),
     )
 
 
-def _check_shares(public: Part, test: Part) -> None:
+def divided(
+    labels: NDArray[np.int64],
+    *,
+    public: float | int | None = None,
+    test: float | int | None = None,
+    seed: int,
+) -> Places:
+    """Which rows of any set go where, class by class.
+
+    Args:
+        labels: of the rows, from 0 upwards; all 0 where there are no classes.
+        public: a share or a count of rows.
+        test: likewise.
+        seed: of the draw.
+    """
+    if not isinstance(seed, Integral) or seed < 0:
+        raise ConfigError(f"seed is {seed!r}; give a whole number from 0 upwards.")
+    _check_shares(public, test)
+    count = len(labels)
+    num_test, num_public = _rows_of(test, count, "test"), _rows_of(public, count, "public")
+    if num_test + num_public >= count:
+        raise ConfigError(
+            "public and test rows together leave none that is private; ask for fewer."
+        )
+    places = _assign(labels, num_test, num_public, int(seed))
+    return Places(
+        private=np.flatnonzero(places == 0),
+        public=np.flatnonzero(places == 1) if num_public else None,
+        test=np.flatnonzero(places == 2) if num_test else None,
+    )
+
+
+def _check_shares(public: float | int | None, test: float | int | None) -> None:
     total = sum(float(part) for part in (public, test) if isinstance(part, float))
     if total >= 1:
         raise ConfigError(
@@ -85,35 +122,36 @@ def _check_classes(data: ImageSet, test: ImageSet) -> None:
         )
 
 
-def _rows_of(part: Part, count: int, name: str) -> int:
+def _rows_of(part: float | int | None, count: int, name: str) -> int:
     """How many rows a share or a count takes."""
-    if part is None or isinstance(part, ImageSet):
+    if part is None:
         return 0
     if isinstance(part, bool) or not isinstance(part, Real):
         raise ConfigError(f"{name} is {part!r}; give a share, a count of rows or an ImageSet.")
     if isinstance(part, Integral):
-        if not 0 < part <= count:
-            raise ConfigError(f"{name} is {part} rows; give a count from 1 to {count}.")
+        if not 0 < part <= count:  # how many there are is private, so it is not told
+            raise ConfigError(f"{name} is {part} rows; give a count from 1 to what there are.")
         return int(part)
     if not 0 < part < 1:
         raise ConfigError(f"{name} is {part!r}; give a share between 0 and 1, or a count of rows.")
     rows = int(float(part) * count + 0.5)
     if rows == 0:
-        raise ConfigError(f"{name} is {part:g} of {count} rows, which is none; ask for more.")
+        raise ConfigError(f"{name} is {part:g} of the rows, which is none; ask for more.")
     return rows
 
 
-def _assign(data: ImageSet, num_test: int, num_public: int, seed: int) -> NDArray[np.int8]:
+def _assign(
+    labels: NDArray[np.int64], num_test: int, num_public: int, seed: int
+) -> NDArray[np.int8]:
     """0 (private), 1 (public) or 2 (test) for every row."""
-    labels = np.zeros(len(data), np.int64) if data.labels is None else data.labels
-    keys = np.random.PCG64(seed).random_raw(len(data))
+    keys = np.random.PCG64(seed).random_raw(len(labels))
     by_class = np.lexsort((keys, labels))
     sizes = np.bincount(labels)
     tests = apportion(num_test, sizes)
     publics = apportion(num_public, sizes - tests)
     ends = np.cumsum(sizes)
-    rank = np.arange(len(data)) - np.repeat(ends - sizes, sizes)
-    places = np.zeros(len(data), np.int8)
+    rank = np.arange(len(labels)) - np.repeat(ends - sizes, sizes)
+    places = np.zeros(len(labels), np.int8)
     places[by_class[rank < np.repeat(tests + publics, sizes)]] = 1
     places[by_class[rank < np.repeat(tests, sizes)]] = 2
     return places
@@ -132,9 +170,5 @@ def apportion(total: int, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     return whole
 
 
-def _rows(data: ImageSet, chosen: NDArray[np.bool_]) -> ImageSet:
-    return data if chosen.all() else data.take(np.flatnonzero(chosen))
-
-
-def _optional_rows(data: ImageSet, chosen: NDArray[np.bool_]) -> ImageSet | None:
-    return _rows(data, chosen) if chosen.any() else None
+def _taken(data: ImageSet, rows: NDArray[np.int64] | None) -> ImageSet | None:
+    return None if rows is None else data.take(rows)

@@ -293,7 +293,7 @@ def with_classes(private: ImageSet, agreement: Agreement, *, labelled: bool) -> 
 
 
 def _prepared(
-    party: Party, agreement: Agreement, sets: Sets, memory: FolderMemory, note: Note
+    party: Party, agreement: Agreement, sets: Sets[ImageSet], memory: FolderMemory, note: Note
 ) -> Prepared:
     assert sets.public is not None
     encoders = CachedEncoders(memory, cache_folder(), note)

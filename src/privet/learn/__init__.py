@@ -4,6 +4,7 @@ from privet.learn.engine import Engine, EngineName, EnginePlan
 from privet.learn.equation import Equation, Method, State
 from privet.learn.gradients import PerUnitGradients, PrivateGradient, PublicGradient
 from privet.learn.keys import Keys
+from privet.learn.masking import MaskedWords
 from privet.learn.origins import LastPrivate, NoOrigin, PublicOrigin
 from privet.learn.perturbations import Ascent, RandomDirections, Unperturbed
 from privet.learn.scales import PublicMoments, Unscaled
@@ -24,6 +25,7 @@ __all__ = [
     "Equation",
     "Keys",
     "LastPrivate",
+    "MaskedWords",
     "Method",
     "Mirror",
     "Mixed",

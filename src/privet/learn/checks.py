@@ -32,10 +32,12 @@ def check_model(model: nn.Module, loss: Loss, trial: Examples, num_classes: int)
         raise ConfigError("No parameter of the model requires a gradient: unfreeze some.")
     _refuse_half_precision(model)
     outputs = _tried(model, trial.inputs)
-    if tuple(outputs.shape) != (len(trial), num_classes):
+    words = () if trial.targets.is_floating_point() else tuple(trial.targets.shape[1:])
+    wanted = (len(trial), *words, num_classes)
+    if tuple(outputs.shape) != wanted:
         raise ConfigError(
             f"The model returns {tuple(outputs.shape)} for {len(trial)} examples of "
-            f"{num_classes} classes: make it return ({len(trial)}, {num_classes})."
+            f"{num_classes} classes: make it return {wanted}."
         )
     if not torch.isfinite(loss(outputs, trial.targets)).all():
         raise ConfigError(

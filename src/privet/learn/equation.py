@@ -274,10 +274,13 @@ def units_of(rows: PublicRows, number: int = 0) -> Units:
 
 
 def random_rows(
-    shape: tuple[int, ...], num_classes: int, count: int, *, pixels: bool
+    shape: tuple[int, ...], num_classes: int, count: int, *, pixels: bool, words: bool = False
 ) -> PublicRows:
     """Rows of the right shape that mean nothing, to try a model on."""
     rng = np.random.default_rng(0)
+    if words:
+        drawn = torch.from_numpy(rng.integers(0, num_classes, (2, count, *shape)))
+        return PublicRows(drawn[0], drawn[1])
     labels = torch.from_numpy(rng.integers(0, num_classes, count))
     if pixels:
         return PublicRows(torch.from_numpy(rng.integers(0, 256, (count, *shape), np.uint8)), labels)

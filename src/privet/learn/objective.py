@@ -47,6 +47,18 @@ def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
     return F.cross_entropy(outputs, targets, reduction="none")
 
 
+IGNORED = -100
+"""In the place of a word that is not to be predicted."""
+
+
+def word_cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
+    """The mean over the words of each sequence, from logits (N, T, words) and targets (N, T)."""
+    losses = F.cross_entropy(
+        outputs.transpose(1, 2), targets, reduction="none", ignore_index=IGNORED
+    )
+    return losses.sum(1) / (targets != IGNORED).sum(1).clamp(min=1)
+
+
 def is_declared(labels: Tensor, num_classes: int) -> Tensor:
     """Whether each label is one of the classes."""
     return (labels >= 0) & (labels < num_classes)
@@ -64,7 +76,10 @@ def of_declared(loss: Loss, num_classes: int) -> Loss:
         if targets.is_floating_point():  # probabilities: views wrote what is not declared as NaN
             return loss(outputs, targets)
         declared = is_declared(targets, num_classes)
+        if targets.ndim > 1:
+            declared |= targets == IGNORED
         losses = loss(outputs, torch.where(declared, targets, 0))
+        declared = declared.flatten(1).all(1) if targets.ndim > 1 else declared
         # A product, whose gradient is NaN; that of a mere choice between losses would be zero.
         return losses * torch.where(declared, 1.0, torch.nan).to(losses.dtype)
 

@@ -9,6 +9,7 @@ from privet.measure.kernels import (
     mean_discrepancy,
     median_distance,
 )
+from privet.measure.perplexity import Perplexity, perplexity
 from privet.measure.sets import (
     density_and_coverage,
     frechet_distance,
@@ -24,6 +25,7 @@ __all__ = [
     "ConfidenceBin",
     "Curvature",
     "KernelDistance",
+    "Perplexity",
     "accuracy",
     "calibration",
     "curvature",
@@ -36,6 +38,7 @@ __all__ = [
     "median_distance",
     "memorisation",
     "nearest",
+    "perplexity",
     "precision_and_recall",
     "predictions",
 ]

@@ -9,11 +9,14 @@ from privet.models.encoder import Encoder
 from privet.models.feature_maps import FeatureMaps, convolutions
 from privet.models.generator import UpsamplingGenerator
 from privet.models.glyph_encoder import glyph_encoder
+from privet.models.gpt2 import PretrainedWords, pretrained_words, teach_words
+from privet.models.language_model import LanguageModel
 from privet.models.mlp import MLP
 from privet.models.residual_generator import ResidualGenerator
 from privet.models.resnet9 import ResNet9
 from privet.models.side_by_side import SideBySide, branches, joined
 from privet.models.standardised import StandardisedConv2d
+from privet.models.table_generator import TableGenerator
 from privet.models.transformer import VisionTransformer, tiny_vit, vision_transformer
 from privet.models.upsampled_conv import UpsampledConv
 from privet.models.wide_resnet import WideResNet
@@ -26,10 +29,13 @@ __all__ = [
     "DenoisingUNet",
     "Encoder",
     "FeatureMaps",
+    "LanguageModel",
+    "PretrainedWords",
     "ResNet9",
     "ResidualGenerator",
     "SideBySide",
     "StandardisedConv2d",
+    "TableGenerator",
     "UpsampledConv",
     "UpsamplingGenerator",
     "VisionTransformer",
@@ -39,6 +45,8 @@ __all__ = [
     "efficientnet_lite",
     "glyph_encoder",
     "joined",
+    "pretrained_words",
+    "teach_words",
     "tiny_vit",
     "vision_transformer",
 ]

@@ -96,14 +96,14 @@ def vision_transformer(
         train_embeddings: also learn the class token and the position embeddings.
     """
     check_sizes(num_classes=num_classes)
-    transformers = _transformers()
+    transformers = transformers_package()
     if isinstance(source, str):
         source = Path(source)
     config = _config(transformers, source)
     size = _checked_size(config, image_size)
     if isinstance(source, Path):
         kind = getattr(transformers, _KINDS[config.model_type])
-        with _quiet(transformers):
+        with quiet(transformers):
             network = _pretrained(kind, source, num_classes)
         pixels = _normalisation(source)
     else:
@@ -127,7 +127,7 @@ def tiny_vit(
     check_sizes(channels=channels)
     if width % heads:
         raise ConfigError(f"heads is {heads}; give a divisor of width, which is {width}.")
-    config = _transformers().ViTConfig(
+    config = transformers_package().ViTConfig(
         hidden_size=width,
         num_hidden_layers=depth,
         num_attention_heads=heads,
@@ -141,7 +141,8 @@ def tiny_vit(
     return vision_transformer(config, num_classes, train_embeddings=train_embeddings)
 
 
-def _transformers() -> Any:
+def transformers_package() -> Any:
+    """The optional package; refused with a remedy where it is not installed."""
     try:
         import transformers
     except ImportError:
@@ -214,7 +215,7 @@ def _normalisation(folder: Path) -> dict[str, list[float]]:
 
 
 @contextmanager
-def _quiet(transformers: Any) -> Iterator[None]:
+def quiet(transformers: Any) -> Iterator[None]:
     """Without its progress bar and its report of a new head."""
     logging = transformers.utils.logging
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()

@@ -21,16 +21,19 @@ class PublicRows:
         get there by way of a plain tensor.
 
     Args:
-        inputs: images (N, H, W, C) as uint8, or features (N, ...) as floating point.
-        targets: a class label each, as int64.
+        inputs: images (N, H, W, C) as uint8, features (N, ...) as floating point, or sequences
+            (N, T) of word numbers as int64.
+        targets: a class label each, or one for every word of a sequence, as int64.
     """
 
     inputs: Tensor
     targets: Tensor
 
     def __post_init__(self) -> None:
-        _check_inputs(self.inputs)
-        _check_targets(self.targets)
+        words = self.inputs.dtype == torch.int64 and self.inputs.shape == self.targets.shape
+        if not words:
+            _check_inputs(self.inputs)
+        _check_targets(self.targets, dimensions=2 if words else 1)
         if len(self.inputs) != len(self.targets):
             raise DataError(
                 f"there are {len(self.inputs)} public inputs and {len(self.targets)} targets; "
@@ -80,15 +83,17 @@ def _check_inputs(inputs: Tensor) -> None:
     if not (images or features):
         raise DataError(
             f"public inputs are {inputs.dtype} of shape {tuple(inputs.shape)}; give images as "
-            "uint8 (N, H, W, C) or features as floating point (N, ...)."
+            "uint8 (N, H, W, C), features as floating point (N, ...), or words as int64 (N, T) "
+            "with as many targets."
         )
 
 
-def _check_targets(targets: Tensor) -> None:
-    if targets.dtype != torch.int64 or targets.ndim != 1:
+def _check_targets(targets: Tensor, dimensions: int) -> None:
+    if targets.dtype != torch.int64 or targets.ndim != dimensions:
         raise DataError(
-            f"public targets are {targets.dtype} of shape {tuple(targets.shape)}; give int64 (N,)."
+            f"public targets are {targets.dtype} of shape {tuple(targets.shape)}; give int64 (N,) "
+            "or (N, T)."
         )
     # Looking would make every sample on an accelerator wait for it; rows are made on the CPU.
-    if len(targets) and targets.device.type == "cpu" and int(targets.min()) < 0:
+    if targets.numel() and targets.device.type == "cpu" and int(targets.min()) < 0:
         raise DataError(f"a public target is {int(targets.min())}; give labels from 0 upwards.")

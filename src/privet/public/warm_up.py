@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -75,10 +75,23 @@ class WarmUp:
 
 @dataclass(frozen=True, kw_only=True)
 class EpochRecord:
-    """Mean loss and accuracy over the views of one epoch, as they were trained on."""
+    """Mean loss and accuracy over the views of one epoch, as they were trained on.
+
+    A lesson of its own has no accuracy: it is 0.
+    """
 
     loss: float
     accuracy: float
+
+
+class Lesson(Protocol):
+    """What public rows teach, where it is not one class each."""
+
+    def view(self, rows: PublicRows, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """What the network sees, and what it should say."""
+
+    def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """One number per row."""
 
 
 OnEpoch = Callable[[int, EpochRecord], None]
@@ -94,6 +107,7 @@ def warm_up(
     preprocess: Preprocess = to_float,
     on_epoch: OnEpoch | None = None,
     head: nn.Module | None = None,
+    lesson: Lesson | None = None,
 ) -> list[EpochRecord]:
     """Train, in place, the parameters that require a gradient.
 
@@ -108,10 +122,11 @@ def warm_up(
         preprocess: from a batch of public inputs to what `augment` and the model take.
         on_epoch: told the number of each epoch, from 0, and its record.
         head: from the model's outputs to logits, for an encoder that has none; trained with it.
+        lesson: what else than the class of each row is learned; `preprocess` is not asked then.
     """
     network = model if head is None else nn.Sequential(model, head)
     with _modes_kept(network):
-        run = _Run(network, public, config, preprocess, generator)
+        run = _Run(network, public, config, preprocess, generator, lesson)
         history = []
         for epoch in range(config.epochs):
             with seeded(generator):
@@ -142,15 +157,16 @@ class _Run:
         config: WarmUp,
         preprocess: Preprocess,
         generator: torch.Generator,
+        lesson: Lesson | None,
     ) -> None:
         self.network, self.public, self.config = network, public, config
-        self.preprocess, self.generator = preprocess, generator
+        self.preprocess, self.generator, self.lesson = preprocess, generator, lesson
         self.parameters = {
             name: each for name, each in network.named_parameters() if each.requires_grad
         }
         self.optimizer = _optimizer(list(self.parameters.values()), config)
         self.device = next(network.parameters()).device
-        self.num_classes = self._num_classes()
+        self.num_classes = self._num_classes() if lesson is None else 0
 
     def epoch(self, epoch: int) -> EpochRecord:
         """One pass over the rows in a new order."""
@@ -163,7 +179,8 @@ class _Run:
             inputs, labels = self._view(rows)
             loss, logits = self._step(inputs, labels, rate)
             loss_sum += loss * len(rows)
-            correct += int((logits.argmax(1) == labels.argmax(1)).sum())
+            if self.lesson is None:
+                correct += int((logits.argmax(1) == labels.argmax(1)).sum())
         return EpochRecord(loss=loss_sum / len(self.public), accuracy=correct / len(self.public))
 
     def _batches(self) -> tuple[Tensor, ...]:
@@ -175,6 +192,8 @@ class _Run:
     def _view(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """What the network sees of those rows, and label probabilities."""
         batch, config = self.public.select(rows).to(self.device), self.config
+        if self.lesson is not None:
+            return self.lesson.view(batch, self.generator)
         inputs = self.preprocess(batch.inputs)
         if config.auto_augment:
             inputs = auto_augmented(inputs)
@@ -222,6 +241,8 @@ class _Run:
         self.optimizer.step()
 
     def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        if self.lesson is not None:
+            return self.lesson.loss(logits, labels).mean()
         return F.cross_entropy(logits, labels, label_smoothing=self.config.label_smoothing)
 
     def _num_classes(self) -> int:

@@ -12,17 +12,16 @@ from privet.errors import ConfigError
 from privet.recipes.finished_set import finished_set_config
 from privet.recipes.run_certificate import certificate_of, spending_certificate_of
 from privet.recipes.run_folder import CERTIFICATE, CONFIG, MODEL, SYNTHETIC, RunFolder
-from privet.recipes.shared_model import SharedModel
+from privet.recipes.shared_model import Shared, SharedModel
 from privet.recipes.trained_network import finished_config
-from privet.share.classifier import Classifier
 from privet.share.synthetic_set import SyntheticSet
 
 SHARED = "classifier"
 """What stands in the schema of a model's folder that is no run."""
 
 
-def load(folder: str | os.PathLike[str]) -> Classifier | SyntheticSet:
-    """A classifier, or a synthetic set, from the folder of a run or of an export of one.
+def load(folder: str | os.PathLike[str]) -> Shared | SyntheticSet:
+    """A model, or a synthetic set, from the folder of a run or of an export of one.
 
     Args:
         folder: of a finished run of `privet train` or `privet synthesize`, or one that `privet
@@ -44,7 +43,7 @@ def load(folder: str | os.PathLike[str]) -> Classifier | SyntheticSet:
     )
 
 
-def load_classifier(place: Path) -> Classifier:
+def load_classifier(place: Path) -> Shared:
     """The model of a run, or an exported one."""
     run, shared = RunFolder(place), RunFolder(place, SHARED)
     if shared.holds_run:

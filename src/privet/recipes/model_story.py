@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from privet.data.guard import shown
+from privet.recipes.run_config import RunConfig
 from privet.recipes.run_folder import CONFIG, RESULT, RunFolder
 from privet.recipes.run_story import (
     command_of,
@@ -25,39 +26,49 @@ Found = Mapping[str, Any]
 
 def model_story(folder: RunFolder) -> Story:
     """From its folder alone."""
-    config, result = folder.read(CONFIG)["config"], folder.read(RESULT)
+    config, result = RunConfig.from_json(folder.read(CONFIG)["config"]), folder.read(RESULT)
+    noun = config.rows.noun
     evaluation = stored(folder, Kind.MODEL)
     privacy = privacy_of(folder)
-    names = [shown(each) for each in config["class_names"]]
+    words = config.rows.words
+    names = [] if words else [shown(each) for each in config.class_names]
+    what = "language model" if words else "classifier"
+    told = f"It tells {len(names)} classes of {source_of(folder)} apart"
+    if words:
+        told = f"It predicts words of {source_of(folder)}"
     found = evaluation or result["test"]
     where = tested_on(evaluation) if evaluation else "set aside by the run"
     return Story(
         name=name_of(folder),
-        title="A private classifier" if privacy.private else "A classifier, NOT private",
+        title=f"A private {what}" if privacy.private else f"A {what}, NOT private",
         lead=(
-            f"It tells {len(names)} classes of {source_of(folder)} apart, and was trained by "
+            f"{told}, and was trained by "
             f"{result['method']} with {result['parameters']:,} parameters in "
             f"{result['steps_in_words']} steps."
         ),
-        figures=tuple(_figures(result, found, privacy, names)),
+        figures=tuple(_figures(result, found, privacy, names, noun)),
         privacy=privacy,
         curves=tuple(_curves(folder)),
-        classes=() if found is None else class_bars(names, found["by_class"]),
-        classes_note="" if found is None else f"Accuracy on {found['count']:,} images ({where}).",
-        measures=tuple(_measures(found, where)) if found else (),
-        diagrams=tuple(_diagrams(evaluation)) if evaluation else (),
-        hints=() if found else ("There were no test images: measure with 'privet evaluate'.",),
+        classes=() if found is None or words else class_bars(names, found["by_class"], noun),
+        classes_note=""
+        if found is None or words
+        else f"Accuracy on {found['count']:,} {noun} ({where}).",
+        measures=tuple(_measures(found, where, noun)) if found else (),
+        diagrams=tuple(_diagrams(evaluation)) if evaluation and not words else (),
+        hints=() if found else (f"There were no test {noun}: measure with 'privet evaluate'.",),
         settings=settings_of(folder),
         versions=versions_of(folder),
         command=command_of(folder),
     )
 
 
-def class_bars(names: Sequence[str], by_class: Sequence[float | None]) -> tuple[Bar, ...]:
+def class_bars(
+    names: Sequence[str], by_class: Sequence[float | None], noun: str = "images"
+) -> tuple[Bar, ...]:
     """The accuracy of each class, the worst first."""
     pairs = zip(names, by_class, strict=True)
     bars = [
-        Bar(name, share, "no images" if share is None else f"{share:.1%}") for name, share in pairs
+        Bar(name, share, f"no {noun}" if share is None else f"{share:.1%}") for name, share in pairs
     ]
     return tuple(sorted(bars, key=lambda bar: 2.0 if bar.share is None else bar.share))
 
@@ -78,21 +89,30 @@ def epsilon_figure(privacy: Privacy) -> Figure:
 
 
 def _figures(
-    result: Found, found: Found | None, privacy: Privacy, names: Sequence[str]
+    result: Found, found: Found | None, privacy: Privacy, names: Sequence[str], noun: str
 ) -> Iterator[Figure]:
-    if found is not None:
-        yield Figure(f"{found['accuracy']:.1%}", "test accuracy", f"{found['count']:,} images")
+    if found is not None and "perplexity" in found:
+        yield Figure(_headline(found), "test perplexity", f"{found['count']:,} {noun}")
+    elif found is not None:
+        yield Figure(f"{found['accuracy']:.1%}", "test accuracy", f"{found['count']:,} {noun}")
         yield Figure(f"{found['worst_class']:.1%}", "worst class", worst(names, found["by_class"]))
     before = result["test_after_warm_up"]
     if before is not None:
-        yield Figure(f"{before['accuracy']:.1%}", "public images alone", "before any private step")
+        yield Figure(_headline(before), f"public {noun} alone", "before any private step")
     yield epsilon_figure(privacy)
+
+
+def _headline(found: Found) -> str:
+    if "perplexity" in found:
+        return f"{found['perplexity']:,.1f}"
+    return f"{found['accuracy']:.1%}"
 
 
 def _curves(folder: RunFolder) -> Iterator[Curve]:
     lines, budget = _metrics(folder), folder.read(CONFIG)["config"]["budget"]["epsilon"]
     for key, title, up, percent in (
         ("test_accuracy", "Test accuracy", "accuracy", True),
+        ("test_perplexity", "Test perplexity", "perplexity", False),
         ("epsilon", "Privacy spent", "ε", False),
         ("learning_rate", "Learning rate", "rate", False),
     ):
@@ -125,14 +145,24 @@ def _diagrams(evaluation: Found) -> Iterator[Curve]:
     )
 
 
-def _measures(found: Found, where: str) -> Iterator[Measure]:
-    on = f"{found['count']:,} images ({where})"
+def _measures(found: Found, where: str, noun: str) -> Iterator[Measure]:
+    on = f"{found['count']:,} {noun} ({where})"
+    if "perplexity" in found:
+        yield Measure(
+            name="perplexity",
+            value=_headline(found),
+            better="lower",
+            span="1 to the number of words",
+            meaning="Among how many words the model wavers, on average.",
+            on=on,
+        )
+        return
     yield Measure(
         name="accuracy",
         value=f"{found['accuracy']:.1%}",
         better="higher",
         span="0 to 100%",
-        meaning="The share of images that get their own class.",
+        meaning=f"The share of {noun} that get their own class.",
         on=on,
     )
     yield Measure(

@@ -1,12 +1,13 @@
-"""Models by name, and how each is made for images of a given shape.
+"""Models by name, and how each is made for rows of a given shape.
 
-A model is either a network that learns from images, or a frozen public encoder under a linear head
-that learns from its features.
+A model is either a network that learns from rows as they are, or a frozen public encoder under a
+linear head that learns from its features.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,10 +23,14 @@ from privet.models import (
     ConvEncoder,
     ConvNet,
     Encoder,
+    LanguageModel,
+    PretrainedWords,
     ResNet9,
     WideResNet,
     efficientnet_lite,
     glyph_encoder,
+    pretrained_words,
+    teach_words,
     tiny_vit,
     vision_transformer,
 )
@@ -33,6 +38,8 @@ from privet.recipes.forms import Kind
 
 ImageShape = tuple[int, int, int]
 """Height, width, channels."""
+Shape = tuple[int, ...]
+"""Of one row: of an image, or of a vector."""
 
 _FEATURE_BATCH = 64
 _LEAST_DEVIATION = 1e-3
@@ -42,13 +49,17 @@ class Model(Protocol):
     """What is trained."""
 
     @property
-    def sees_images(self) -> bool:
-        """Whether the network itself reads images, not features of them."""
+    def takes(self) -> tuple[str, ...]:
+        """What rows it can learn from, by their nouns."""
 
-    def input_shape(self, shape: ImageShape) -> tuple[int, ...]:
+    @property
+    def sees_inputs(self) -> bool:
+        """Whether the network itself reads rows as they are stored, not features of them."""
+
+    def input_shape(self, shape: Shape) -> tuple[int, ...]:
         """Of what the network reads."""
 
-    def network(self, shape: ImageShape, num_classes: int) -> nn.Module:
+    def network(self, shape: Shape, num_classes: int) -> nn.Module:
         """What learns, with its weights as they are before training."""
 
     @property
@@ -56,19 +67,20 @@ class Model(Protocol):
         """What was learned elsewhere, for the certificate."""
 
     def encoder(self) -> nn.Module | None:
-        """From images (N, C, H, W) to what the network sees; none if it sees images."""
+        """From images (N, C, H, W) to what the network sees; none if it sees them itself."""
 
-    def outline(self, shape: ImageShape, num_classes: int) -> nn.Module:
+    def outline(self, shape: Shape, num_classes: int) -> nn.Module:
         """The same network with any weights, to load trained ones into."""
 
 
-class _Images(ABC):
-    """For models that see images, and need nothing but their settings to be made."""
+class _Plain(ABC):
+    """For models that see rows as they are, and need nothing but their settings to be made."""
 
-    sees_images = True
+    takes: tuple[str, ...] = ("images",)
+    sees_inputs = True
     treated_as_public: tuple[str, ...] = ()
 
-    def input_shape(self, shape: ImageShape) -> tuple[int, ...]:
+    def input_shape(self, shape: Shape) -> tuple[int, ...]:
         """As it is."""
         return shape
 
@@ -76,35 +88,35 @@ class _Images(ABC):
         """None."""
         return None
 
-    def outline(self, shape: ImageShape, num_classes: int) -> nn.Module:
+    def outline(self, shape: Shape, num_classes: int) -> nn.Module:
         """Made anew."""
         return self.network(shape, num_classes)
 
     @abstractmethod
-    def network(self, shape: ImageShape, num_classes: int) -> nn.Module:
+    def network(self, shape: Shape, num_classes: int) -> nn.Module:
         """Every model has its own."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class WideResNetModel(_Images):
+class WideResNetModel(_Plain):
     """WRN-depth-width with GroupNorm and weight standardisation."""
 
     depth: int
     width: int
 
-    def network(self, shape: ImageShape, num_classes: int) -> nn.Module:
+    def network(self, shape: Shape, num_classes: int) -> nn.Module:
         """Of De et al. 2022."""
         return WideResNet(self.depth, self.width, num_classes, shape[2])
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConvNetModel(_Images):
+class ConvNetModel(_Plain):
     """Three convolutions."""
 
     width: int = 32
     strided: bool = False
 
-    def network(self, shape: ImageShape, num_classes: int) -> nn.Module:
+    def network(self, shape: Shape, num_classes: int) -> nn.Module:
         """For square images."""
         return ConvNet(
             num_classes,
@@ -116,29 +128,31 @@ class ConvNetModel(_Images):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ResNet9Model(_Images):
+class ResNet9Model(_Plain):
     """ResNet-9."""
 
     width: int = 64
 
-    def network(self, shape: ImageShape, num_classes: int) -> nn.Module:
+    def network(self, shape: Shape, num_classes: int) -> nn.Module:
         """Of Klause et al. 2022."""
         return ResNet9(num_classes, shape[2], width=self.width)
 
 
 @dataclass(frozen=True, kw_only=True)
-class MLPModel(_Images):
-    """Linear layers on flattened images."""
+class MLPModel(_Plain):
+    """Linear layers on rows of a table, or on flattened images."""
+
+    takes = ("images", "rows")
 
     hidden: tuple[int, ...] = (200,)
 
-    def network(self, shape: ImageShape, num_classes: int) -> nn.Module:
+    def network(self, shape: Shape, num_classes: int) -> nn.Module:
         """None hidden make a linear classifier."""
-        return MLP(shape[0] * shape[1] * shape[2], self.hidden, num_classes)
+        return MLP(math.prod(shape), self.hidden, num_classes)
 
 
 @dataclass(frozen=True, kw_only=True)
-class TinyViT(_Images):
+class TinyViT(_Plain):
     """A small vision transformer with random weights."""
 
     patch: int = 4
@@ -146,7 +160,7 @@ class TinyViT(_Images):
     depth: int = 6
     heads: int = 3
 
-    def network(self, shape: ImageShape, num_classes: int) -> nn.Module:
+    def network(self, shape: Shape, num_classes: int) -> nn.Module:
         """For square images."""
         return tiny_vit(
             num_classes,
@@ -159,22 +173,53 @@ class TinyViT(_Images):
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class BlocksModel(_Plain):
+    """A transformer over words with random weights.
+
+    Args:
+        causal: whether a position sees only what comes before it.
+        width: of every layer.
+        depth: how many blocks.
+        heads: of attention.
+    """
+
+    takes = ("sequences",)
+
+    causal: bool
+    width: int = 128
+    depth: int = 2
+    heads: int = 4
+
+    def network(self, shape: Shape, num_classes: int) -> nn.Module:
+        """Of Nasr et al. 2023."""
+        return LanguageModel(
+            num_classes,
+            shape[0],
+            width=self.width,
+            depth=self.depth,
+            heads=self.heads,
+            causal=self.causal,
+        )
+
+
 class _Features(ABC):
     """For linear or MLP heads that see features of a frozen public encoder."""
 
-    sees_images = False
+    takes = ("images",)
+    sees_inputs = False
     num_features: ClassVar[int]
     hidden: tuple[int, ...]
 
-    def input_shape(self, shape: ImageShape) -> tuple[int, ...]:
+    def input_shape(self, shape: Shape) -> tuple[int, ...]:
         """One vector an image."""
         return (self.num_features,)
 
-    def network(self, shape: ImageShape, num_classes: int) -> nn.Module:
+    def network(self, shape: Shape, num_classes: int) -> nn.Module:
         """The head."""
         return CentredHead(self.num_features, num_classes, self.hidden)
 
-    def outline(self, shape: ImageShape, num_classes: int) -> nn.Module:
+    def outline(self, shape: Shape, num_classes: int) -> nn.Module:
         """The head."""
         return self.network(shape, num_classes)
 
@@ -230,7 +275,7 @@ class GlyphHead(_Features):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocalTransformer(_Images):
+class LocalTransformer(_Plain):
     """A ViT or DeiT from a folder of `transformers`, all of it trained.
 
     Args:
@@ -249,17 +294,55 @@ class LocalTransformer(_Images):
         if not self.architecture:
             object.__setattr__(self, "architecture", _architecture(Path(self.folder)))
 
-    def network(self, shape: ImageShape, num_classes: int) -> nn.Module:
+    def network(self, shape: Shape, num_classes: int) -> nn.Module:
         """With the folder's weights, and a new head where its own has other classes."""
         return vision_transformer(self.folder, num_classes, image_size=self.image_size)
 
-    def outline(self, shape: ImageShape, num_classes: int) -> nn.Module:
+    def outline(self, shape: Shape, num_classes: int) -> nn.Module:
         """Without the folder."""
         from transformers import AutoConfig
 
         settings = json.loads(self.architecture)
         config = AutoConfig.for_model(settings.pop("model_type"), **settings)
         return vision_transformer(config, num_classes, image_size=self.image_size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalLanguageModel(_Plain):
+    """A GPT-2 from a folder of `transformers`, all of it trained, over words of public text.
+
+    Args:
+        folder: with config.json and model.safetensors.
+        architecture: the folder's config.json, so that a run needs the folder no more.
+    """
+
+    takes = ("sequences",)
+    causal: ClassVar[bool] = True
+    treated_as_public = ("pretrained weights of the model, and whatever they were learned from",)
+
+    folder: str
+    architecture: str = field(default="", repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.architecture:
+            object.__setattr__(self, "architecture", _architecture(Path(self.folder)))
+
+    def network(self, shape: Shape, num_classes: int) -> nn.Module:
+        """With the folder's weights, and an untrained table of words."""
+        return pretrained_words(self.folder, num_classes, shape[0])
+
+    def learn_words(self, network: nn.Module, words: tuple[str, ...]) -> None:
+        """Start each word from its pieces, if the folder can tell them."""
+        assert isinstance(network, PretrainedWords)
+        teach_words(network, self.folder, words)
+
+    def outline(self, shape: Shape, num_classes: int) -> nn.Module:
+        """Without the folder."""
+        from transformers import AutoConfig
+
+        settings = json.loads(self.architecture)
+        config = AutoConfig.for_model(settings.pop("model_type"), **settings)
+        return pretrained_words(config, num_classes, shape[0])
 
 
 MODELS = {
@@ -270,11 +353,14 @@ MODELS = {
     "wrn-16-4": Kind(WideResNetModel, {"depth": 16, "width": 4}),
     "wrn-40-4": Kind(WideResNetModel, {"depth": 40, "width": 4}),
     "vit": Kind(TinyViT),
+    "lm": Kind(BlocksModel, {"causal": True}),
+    "mlm": Kind(BlocksModel, {"causal": False}),
     "efficientnet-lite0": Kind(EncoderHead, {"version": 0}),
     "efficientnet-lite1": Kind(EncoderHead, {"version": 1}),
     "efficientnet-lite2": Kind(EncoderHead, {"version": 2}),
     "glyphs": Kind(GlyphHead),
     "transformers": Kind(LocalTransformer),
+    "gpt2": Kind(LocalLanguageModel),
 }
 
 
@@ -360,8 +446,19 @@ class _Mirrored(nn.Module):
         return both / 2
 
 
+def is_gpt2(folder: Path) -> bool:
+    """Whether a folder's config.json says so."""
+    try:
+        body = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(body, dict) and body.get("model_type") == "gpt2"
+
+
 def _architecture(folder: Path) -> str:
     file = folder / "config.json"
     if not file.is_file():
-        raise ConfigError(f"{folder} has no config.json; give a folder of a saved ViT or DeiT.")
+        raise ConfigError(
+            f"{folder} has no config.json; give a folder of a saved ViT, DeiT or GPT-2."
+        )
     return json.dumps(json.loads(file.read_text(encoding="utf-8")), sort_keys=True)

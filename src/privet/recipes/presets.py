@@ -16,7 +16,7 @@ from typing import Any
 
 from privet.augment import CropFlip
 from privet.errors import ConfigError
-from privet.learn import SGD, Ascent, AsIs, Augmented, Method, Mirror, Mixed
+from privet.learn import SGD, Ascent, AsIs, Augmented, MaskedWords, Method, Mirror, Mixed
 from privet.learn.views import Views
 from privet.optim import Schedule, constant, cosine
 from privet.public import WarmUp
@@ -63,6 +63,8 @@ class Preset:
         warm_up: on public rows.
         fitted_to: the ε that the settings were published for, if another one was asked for.
         features: what else is different for a head on features.
+        table: what else is different for rows of a table.
+        views: in the place of augmentations, if those make no sense.
     """
 
     name: str
@@ -83,15 +85,32 @@ class Preset:
     sampling_rate: float | None = None
     fitted_to: float | None = None
     features: Mapping[str, Any] = field(default_factory=dict)
+    table: Mapping[str, Any] = field(default_factory=dict)
+    views: Views | None = None
 
     def on_features(self) -> Preset:
         """For a linear head on features of length 1: one view each, and longer steps."""
         return replace(self, num_views=1, num_perturbations=1, **{**_ON_FEATURES, **self.features})
 
+    def on_table(self) -> Preset:
+        """For rows of a table: one view each, and a network of four layers."""
+        return replace(self, num_views=1, num_perturbations=1, **{**_ON_TABLE, **self.table})
+
+    def on_text(self, *, causal: bool) -> Preset:
+        """For sequences of words: two blocks, and blanks where words around one tell it."""
+        return replace(
+            self,
+            num_views=1,
+            num_perturbations=1,
+            model="lm" if causal else "mlm",
+            views=AsIs() if causal else MaskedWords(),
+            **_ON_TEXT,
+        )
+
     def method(self, name: str, augment: CropFlip) -> Method:
         """A published method at this preset's size."""
         method = METHODS[name]()
-        views: Views = AsIs()
+        views: Views = AsIs() if self.views is None else self.views
         if isinstance(method.views, Mixed):
             pair = max(2, self.num_views)
             views = Mixed(num_base=pair, num_self=self.num_mixed, augment=augment)
@@ -111,6 +130,19 @@ _ON_FEATURES = {
     "warm_up": WarmUp(learning_rate=1.0, augment=None),
 }
 
+# Appendix B of Nasr et al. 2023 has four layers, and does not say how wide.
+_ON_TABLE: Mapping[str, Any] = {
+    "model": "mlp:hidden=256-128-64",
+    "warm_up": WarmUp(augment=None),
+}
+_ON_TEXT: Mapping[str, Any] = {
+    "learning_rate": 0.3,
+    "gentle": 0.1,
+    "warm_up": WarmUp(
+        epochs=10, optimizer="adam", learning_rate=2e-3, weight_decay=0.0, augment=None
+    ),
+}
+
 
 def cpu(epsilon: float, num_classes: int) -> Preset:
     """Few steps with large batches, soon done; after a warm-up, steps that undo little of it."""
@@ -126,6 +158,7 @@ def cpu(epsilon: float, num_classes: int) -> Preset:
         learning_rate=1.0,
         gentle=0.05,
         warm_up=WarmUp(),
+        table={"gentle": 0.3},
     )
 
 

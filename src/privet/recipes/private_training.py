@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from privet.augment import to_float
 from privet.errors import ConfigError
@@ -34,9 +34,10 @@ from privet.learn.equation import (
 )
 from privet.learn.gradients import Blocks, combined, copied, trainable
 from privet.learn.keys import Keys, Purpose
-from privet.learn.objective import Examples
+from privet.learn.objective import Examples, Loss
 from privet.learn.origins import NoOrigin
 from privet.learn.training import OnStep, Progress, train
+from privet.learn.views import Views
 from privet.privacy import (
     PLD,
     Budget,
@@ -245,7 +246,13 @@ def num_joined(share: float, num_public: int) -> int:
 
 
 def _trial_rows(model: nn.Module, material: Material, count: int) -> PublicRows:
-    rows = random_rows(material.input_shape, material.num_classes, count, pixels=material.pixels)
+    rows = random_rows(
+        material.input_shape,
+        material.num_classes,
+        count,
+        pixels=material.pixels,
+        words=material.words,
+    )
     return rows.to(next(model.parameters()).device)
 
 
@@ -288,7 +295,31 @@ def _warm_up(model: nn.Module, config: TrainingConfig, material: Material, keys:
         )
     rows = material.warming(config)
     if rows is not None:
-        warm_up(model, rows, config.warm_up, generator=generator, preprocess=preprocess)
+        warm_up(
+            model,
+            rows,
+            config.warm_up,
+            generator=generator,
+            preprocess=preprocess,
+            lesson=_Words(config.method.views, material.loss) if material.words else None,
+        )
+
+
+@dataclass(frozen=True)
+class _Words:
+    """The lesson of a private step, for public sequences."""
+
+    views: Views
+    private_loss: Loss
+
+    def view(self, rows: PublicRows, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """One view each."""
+        found = self.views.single(Examples(rows.inputs, rows.targets), generator)
+        return found.inputs, found.targets
+
+    def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """The same as behind the hedge."""
+        return self.private_loss(outputs, targets)
 
 
 def treated_as_public(config: TrainingConfig, material: Material) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from typing import Any, Self
 import torch
 
 from privet import __version__
+from privet.data import ImageSet
 from privet.errors import ConfigError, Stopped
 from privet.hedge import Team
 from privet.privacy.certificate import NOTHING_PRIVATE, nothing_private
@@ -24,7 +25,7 @@ from privet.recipes.models import ImageShape
 from privet.recipes.presets import named
 from privet.recipes.releases import Drawn, Memory
 from privet.recipes.run import Session
-from privet.recipes.run_config import require_same
+from privet.recipes.run_config import completed, require_same
 from privet.recipes.run_folder import (
     CERTIFICATE,
     CONFIG,
@@ -100,7 +101,7 @@ class PublicConfig:
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Self:
         """The configuration that `to_json` was given."""
-        made: Self = FORMS.restored(cls, body)
+        made: Self = FORMS.restored(cls, completed(body))
         return made
 
 
@@ -255,7 +256,7 @@ def synthesize_public(
         raise Stopped("Stopped before anything was done: run it again when you like.") from None
 
 
-def resolved(asked: SynthesisAsked) -> tuple[PublicConfig, Sets]:
+def resolved(asked: SynthesisAsked) -> tuple[PublicConfig, Sets[ImageSet]]:
     """The complete configuration, and the images."""
     assert asked.method is not None
     method = _name(asked.method)
@@ -293,7 +294,7 @@ def _write_config(
 
 def _run(
     config: PublicConfig,
-    sets: Sets,
+    sets: Sets[ImageSet],
     folder: RunFolder,
     listener: Audience,
     wanted: Wanted,
@@ -323,7 +324,7 @@ def _run(
 
 def drawn_by(
     config: PublicConfig,
-    sets: Sets,
+    sets: Sets[ImageSet],
     memory: Memory,
     listener: Audience,
     device: torch.device,

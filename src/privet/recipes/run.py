@@ -19,7 +19,7 @@ from privet.hedge import Alone, Hedge, PoissonSum, Team, released_size, size_mec
 from privet.learn import Engine, EnginePlan, Progress
 from privet.learn import checkpoint as checkpoints
 from privet.learn.gradients import at_weights, trainable
-from privet.measure import Accuracy
+from privet.measure import Accuracy, Perplexity
 from privet.privacy import Reservation
 from privet.recipes.private_training import Launch, expected_rows, fly, prepare
 from privet.recipes.run_config import Asked, RunConfig, require_same
@@ -140,7 +140,10 @@ def _recovered(
 
 
 def _new_state(
-    stage: Stage, mechanism: PoissonSum, public_only: Accuracy | None, folder: RunFolder
+    stage: Stage,
+    mechanism: PoissonSum,
+    public_only: Accuracy | Perplexity | None,
+    folder: RunFolder,
 ) -> RunState:
     """Written down before anything is reserved: the ledger knows the run by its label."""
     state = RunState(
@@ -155,10 +158,10 @@ def _new_state(
 
 def _prepared(
     stage: Stage, listener: Listener, engine: EnginePlan | None = None
-) -> tuple[Stage, EnginePlan, Accuracy | None]:
+) -> tuple[Stage, EnginePlan, Accuracy | Perplexity | None]:
     """Everything that public rows are for, before the first private one."""
     config = stage.config.training
-    if not stage.config.model.sees_images:
+    if not stage.config.model.sees_inputs:
         listener.note("Computing features of public and test images.")
     stage = stage.encoded()
     own = stage.material.warming(config)
@@ -166,11 +169,12 @@ def _prepared(
     if config.warm_up is not None and rows is not None:
         kind = "public and synthetic" if config.synthetic_warm_up else "public"
         listener.note(
-            f"Warming up on {len(rows):,} {kind} images for {config.warm_up.epochs} epochs."
+            f"Warming up on {len(rows):,} {kind} {stage.config.rows.noun} for "
+            f"{config.warm_up.epochs} epochs."
         )
     found = prepare(stage.network, config, stage.material, stage.keys)
     known = config.warm_up is not None and own is not None
-    return stage, engine or found, stage.accuracy() if known else None
+    return stage, engine or found, stage.measured() if known else None
 
 
 def _run(
@@ -257,7 +261,7 @@ def _recorder(
 
     def measure(progress: Progress) -> float | None:
         with at_weights(stage.network, progress.average):
-            found = stage.accuracy()
+            found = stage.measured()
         return None if found is None else found.overall
 
     return Recorder(
@@ -269,6 +273,7 @@ def _recorder(
         costs=Costs(reservation.plan, config.budget.delta, config.relation),
         paid=lambda: reservation.spent(start.mechanism.event),
         measure=measure,
+        measured="test_perplexity" if stage.material.words else "test_accuracy",
         listener=listener,
         progress=start.progress,
     )
@@ -309,8 +314,9 @@ def _divisor(hedge: Hedge, stage: Stage, reservation: Reservation) -> float:
     if not reservation.remaining(counting.event):
         reservation.close()
         raise PrivacyError(
-            "The run was killed after it paid for a count of the private images and before it "
-            "wrote that down, so it cannot go on: start again with --force or --declared-size."
+            f"The run was killed after it paid for a count of the private {config.rows.noun} and "
+            "before it wrote that down, so it cannot go on: start again with --force or "
+            "--declared-size."
         )
     return expected_rows(config.training, stage.material, released_size(hedge, counting))
 

@@ -9,7 +9,8 @@ from typing import Any, Protocol, Self
 
 from privet.errors import ConfigError
 from privet.privacy import Budget, Relation
-from privet.recipes.models import ImageShape, Model
+from privet.recipes.models import Model, is_gpt2
+from privet.recipes.row_kinds import RowKind
 from privet.recipes.sets import DataChoice
 from privet.recipes.slots import FORMS
 from privet.recipes.training_config import TrainingConfig
@@ -27,6 +28,8 @@ class Words:
     test: str | None = None
     resize: str | None = None
     channels: str | None = None
+    target: str | None = None
+    schema: str | None = None
     declared_size: float | None = None
     ledger: str | None = None
     relation: str | None = None
@@ -45,6 +48,7 @@ class Words:
             data=choice.source,
             public=choice.public,
             test=choice.test,
+            schema=choice.schema,
             ledger=None if self.ledger is None else absolute(self.ledger),
         )
 
@@ -66,7 +70,7 @@ class Words:
 
     @property
     def data_choice(self) -> DataChoice:
-        """Where images come from."""
+        """Where rows come from."""
         if self.data is None:
             raise ConfigError("Give DATA: a built-in name (digits, mnist5k) or a path.")
         return DataChoice(
@@ -75,6 +79,8 @@ class Words:
             test=self.test,
             resize=self.resize,
             channels=self.channels,
+            target=self.target,
+            schema=self.schema,
             seed=self.seed or 0,
         ).placed()
 
@@ -83,6 +89,7 @@ class Words:
 class Asked(Words):
     """The command line of `privet train`, in which nearly everything may be left out."""
 
+    task: str | None = None
     model: str | None = None
     preset: str | None = None
     batch_size: float | None = None
@@ -116,8 +123,8 @@ class Asked(Words):
 
     @property
     def data_choice(self) -> DataChoice:
-        """Where images come from, synthetic ones too."""
-        choice = replace(super().data_choice, synthetic=self.synthetic)
+        """Where rows come from, synthetic ones too."""
+        choice = replace(super().data_choice, synthetic=self.synthetic, task=self.task)
         return choice.placed()
 
 
@@ -127,14 +134,14 @@ class RunConfig:
 
     Args:
         method: the name that the slots started from.
-        data: where images come from.
-        image_shape: of every image.
-        class_names: of the private images.
+        data: where rows come from.
+        rows: what they are.
+        class_names: of the private rows; of text, the words.
         model: what is trained.
         budget: what the run may spend.
         relation: which data sets are neighbours.
         ledger: the owner's, or none for one of the run's own.
-        declared_size: the number of private images as the owner declares it, to two digits.
+        declared_size: the number of private rows as the owner declares it, to two digits.
         training: every setting of the training itself.
         diagnostics: whether to look at private rows outside the guarantee.
         seeded: whether noise comes from a seed, so that the run is not private.
@@ -142,7 +149,7 @@ class RunConfig:
 
     method: str
     data: DataChoice
-    image_shape: ImageShape
+    rows: RowKind
     class_names: tuple[str, ...]
     model: Model
     budget: Budget
@@ -161,15 +168,31 @@ class RunConfig:
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Self:
         """The configuration that `to_json` was given."""
-        made: Self = FORMS.restored(cls, body)
+        made: Self = FORMS.restored(cls, completed(with_kind(body)))
         return made
+
+
+def completed(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What was saved when images were all there was, with what has been added since."""
+    if not isinstance(body, Mapping) or not isinstance(body.get("data"), Mapping):
+        return body
+    return {**body, "data": DataChoice.completed(body["data"])}
+
+
+def with_kind(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What was saved when images were all there was, with the kind of its rows."""
+    if not isinstance(body, Mapping) or "image_shape" not in body:
+        return body
+    others = {name: value for name, value in body.items() if name != "image_shape"}
+    return {**others, "rows": {"kind": "images", "shape": body["image_shape"]}}
 
 
 def read_model(text: str) -> Model:
     """A name with settings, or the folder of a saved transformer."""
     folder, _, settings = _placed_model(text).partition(":")
     if Path(folder).is_absolute():
-        text = ",".join(filter(None, [f"transformers:folder={folder}", settings]))
+        kind = "gpt2" if is_gpt2(Path(folder)) else "transformers"
+        text = ",".join(filter(None, [f"{kind}:folder={folder}", settings]))
     model: Model = FORMS.read(Model, text, "--model")
     return model
 

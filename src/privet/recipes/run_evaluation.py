@@ -1,4 +1,4 @@
-"""`privet evaluate`: a finished run's model again, from its folder alone, on test images."""
+"""`privet evaluate`: a finished run's model again, from its folder alone, on test rows."""
 
 from __future__ import annotations
 
@@ -8,13 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from torch import Tensor, nn
 
 from privet.augment import to_float
-from privet.data import ImageSet
 from privet.data.guard import shown
-from privet.errors import ConfigError
 from privet.learn.ensemble import mean_logits, mean_weights, vote_shares
 from privet.learn.gradients import Blocks, at_weights
 from privet.measure import Accuracy, Calibration, accuracy, calibration, logits, predictions
@@ -22,11 +19,12 @@ from privet.privacy import Certificate
 from privet.privacy.certificate import promise
 from privet.public import PublicRows
 from privet.recipes.models import features
+from privet.recipes.reading import public_rows, read_test_rows
 from privet.recipes.run_certificate import spending_certificate_of
 from privet.recipes.run_config import RunConfig
 from privet.recipes.run_folder import ENSEMBLE, MODEL, RunFolder
-from privet.recipes.sets import from_the_run, read_sets, read_test, refuse_private
 from privet.recipes.stored_evaluation import Kind, store
+from privet.recipes.text_evaluation import TextEvaluation, evaluated_text
 from privet.recipes.trained_network import finished_config, saved_tensors, trained_network
 
 
@@ -35,16 +33,18 @@ class Evaluation:
     """How good a run's model is, and what it cost.
 
     Args:
-        test: where the images come from, in words.
-        class_names: of the private images.
+        test: where the rows come from, in words.
+        noun: what the rows are.
+        class_names: of the private rows.
         accuracy: of the averaged weights.
-        calibration: of the same, on the same images.
+        calibration: of the same, on the same rows.
         ensembles: of what the last weights make together, by name.
         certificate: of the run.
         notes: sentences for whoever asked.
     """
 
     test: str
+    noun: str
     class_names: tuple[str, ...]
     accuracy: Accuracy
     calibration: Calibration
@@ -74,21 +74,21 @@ class Evaluation:
         certificate, found, sure = self.certificate, self.accuracy, self.calibration
         by_class = zip(self.class_names, found.by_class, strict=True)
         return {
-            "accuracy": f"{found.overall:.1%} on {found.count:,} images ({self.test})",
+            "accuracy": f"{found.overall:.1%} on {found.count:,} {self.noun} ({self.test})",
             "worst class": f"{found.worst_class:.1%}: {shown(self.worst_class_name)}",
-            **{f"  {shown(name)}": _share(share) for name, share in by_class},
+            **{f"  {shown(name)}": _share(share, self.noun) for name, share in by_class},
             "calibration": f"ECE {sure.error:.1%}, {sure.confidence:.1%} sure on average, on the "
-            f"same {sure.count:,} images in {len(sure.bins)} bins",
+            f"same {sure.count:,} {self.noun} in {len(sure.bins)} bins",
             **{f"ensemble, {name}": f"{each.overall:.1%}" for name, each in self.ensembles.items()},
             "guarantee": promise(certificate),
         }
 
 
-def _share(share: float | None) -> str:
-    return "no images" if share is None else f"{share:.1%}"
+def _share(share: float | None, noun: str) -> str:
+    return f"no {noun}" if share is None else f"{share:.1%}"
 
 
-def evaluate(out: Path, test: str | None = None) -> Evaluation:
+def evaluate(out: Path, test: str | None = None) -> Evaluation | TextEvaluation:
     """Rebuild the model of a finished run and measure it; what was found is kept in its folder.
 
     Args:
@@ -98,7 +98,11 @@ def evaluate(out: Path, test: str | None = None) -> Evaluation:
     folder = RunFolder(out)
     config = finished_config(folder)
     with folder.claimed():  # so that no new run takes its place meanwhile
-        found = _evaluated(folder, config, test)
+        found: Evaluation | TextEvaluation
+        if config.rows.words:
+            found = evaluated_text(folder, config, test)
+        else:
+            found = _evaluated(folder, config, test)
         notes = list(found.notes)
         store(folder, Kind.MODEL, found.to_json(), notes.append)
     return replace(found, notes=tuple(notes))
@@ -106,9 +110,9 @@ def evaluate(out: Path, test: str | None = None) -> Evaluation:
 
 def _evaluated(folder: RunFolder, config: RunConfig, test: str | None) -> Evaluation:
     certificate, num_classes = spending_certificate_of(folder), len(config.class_names)
-    network = trained_network(folder / MODEL, config.model, config.image_shape, num_classes)
-    images, where, notes = _test_images(config, test)
-    rows = _inputs(config, images)
+    network = trained_network(folder / MODEL, config.model, config.rows.shape, num_classes)
+    tested, where, notes = read_test_rows(config, test)
+    rows = _inputs(config, public_rows(tested))
     ensembles = {}
     if folder.has(ENSEMBLE):
         ring = _ring(saved_tensors(folder / ENSEMBLE))
@@ -116,6 +120,7 @@ def _evaluated(folder: RunFolder, config: RunConfig, test: str | None) -> Evalua
     found = logits(network, rows.inputs)
     return Evaluation(
         test=where,
+        noun=config.rows.noun,
         class_names=config.class_names,
         accuracy=accuracy(found.argmax(1), rows.targets, num_classes),
         calibration=calibration(found.double().softmax(1), rows.targets),
@@ -125,30 +130,11 @@ def _evaluated(folder: RunFolder, config: RunConfig, test: str | None) -> Evalua
     )
 
 
-def _test_images(config: RunConfig, test: str | None) -> tuple[ImageSet, str, list[str]]:
-    if test is not None:
-        refuse_private("test", test, config.data.source)
-        images, notes = read_test(test, config.data, _like(config))
-        return images, shown(test), notes
-    if config.data.test is None:
-        raise ConfigError("The run had no test set: give one with --test.")
-    sets = read_sets(config.data)
-    assert sets.test is not None
-    return sets.test, from_the_run(config.data.test), list(sets.notes)
-
-
-def _like(config: RunConfig) -> ImageSet:
-    """An empty set with the shape and the classes that the model knows."""
-    none = np.empty((0, *config.image_shape), np.uint8)
-    return ImageSet(none, np.empty(0, np.int64), config.class_names)
-
-
-def _inputs(config: RunConfig, images: ImageSet) -> PublicRows:
-    """What the network reads: numbers from pixels, or features."""
-    rows = PublicRows.from_images(images)
+def _inputs(config: RunConfig, rows: PublicRows) -> PublicRows:
+    """What the network reads: numbers as they are or from pixels, or features."""
     encoder = config.model.encoder()
     if encoder is None:
-        return PublicRows(to_float(rows.inputs), rows.targets)
+        return PublicRows(to_float(rows.inputs), rows.targets) if config.rows.pixels else rows
     return PublicRows(features(encoder, rows.inputs), rows.targets)
 
 

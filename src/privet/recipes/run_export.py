@@ -24,15 +24,23 @@ from privet.privacy import Certificate
 from privet.privacy.certificate import as_json, promise
 from privet.recipes.finished_set import finished_set_config
 from privet.recipes.loading import SHARED, load_classifier
+from privet.recipes.row_kinds import ImageRows, TableRows, TextRows
 from privet.recipes.run_certificate import certificate_of
 from privet.recipes.run_folder import CARD, CERTIFICATE, CONFIG, MODEL, RESULT, SYNTHETIC, RunFolder
 from privet.recipes.set_card import beside, certificate_text
 from privet.recipes.shared_model import SharedModel
 from privet.recipes.trained_network import finished_config, saved_tensors
+from privet.share.classifier import Classifier
 from privet.share.data_card import NPZ, PARQUET, PNG, Form
 from privet.share.onnx_model import check_installed, onnx_bytes
 
 _INPUT = "float32 (N, C, H, W): pixels from 0 to 255, divided by 127.5, minus 1"
+_INPUTS: Mapping[type, str] = {
+    ImageRows: _INPUT,
+    TableRows: "float32 (N, numbers): columns of a table, as the schema of the rows says",
+    TextRows: "int64 (N, T): numbers of words among the class names",
+}
+_WORDS = "float32 (N, T, words): logits, whose softmax are probabilities"
 _OUTPUT = "float32 (N, classes): logits, whose softmax are probabilities"
 
 
@@ -173,6 +181,8 @@ def _onnx(order: _Order) -> Exported:
     check_free_file(order.out, ".onnx", force=order.force)
     check_installed()
     classifier = load_classifier(order.folder.path)
+    if not isinstance(classifier, Classifier):
+        raise ConfigError("ONNX export is for models of images: choose safetensors.")
     properties = {
         "privet.certificate": order.certificate_text,
         "privet.statement": classifier.certificate.statement,
@@ -193,12 +203,13 @@ def _safetensors(order: _Order) -> Exported:
     """What `privet.load` opens: weights, how to make the network again, and the certificate."""
     folder, out = order.folder, order.out
     check_free_folder(out, source=folder.path, is_ours=_is_model, force=order.force)
+    shared = SharedModel.of(finished_config(folder))
     config = {
         "schema": RunFolder(out, SHARED).schema,
         "privet_version": __version__,
-        "config": SharedModel.of(finished_config(folder)).to_json(),
-        "input": _INPUT,
-        "output": _OUTPUT,
+        "config": shared.to_json(),
+        "input": _INPUTS[type(shared.rows)],
+        "output": _WORDS if shared.rows.words else _OUTPUT,
     }
     tensors = saved_tensors(folder / MODEL)
     check_free_space(out, (folder / MODEL).stat().st_size + MIB)

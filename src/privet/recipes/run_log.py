@@ -96,9 +96,10 @@ class Recorder:
         expected_rows: in a step, views counted.
         costs: ε so far.
         paid: how many steps are paid for.
-        measure: accuracy on test rows at some weights, or none.
+        measure: how good some weights are on test rows, or none.
         listener: told of every step.
         progress: where the run is.
+        measured: what `measure` tells, in a line.
     """
 
     folder: RunFolder
@@ -111,6 +112,7 @@ class Recorder:
     measure: Callable[[Progress], float | None]
     listener: Listener
     progress: Progress
+    measured: str = "test_accuracy"
     stop: bool = False
 
     def __post_init__(self) -> None:
@@ -170,7 +172,7 @@ class Recorder:
             "learning_rate": self.course.pace(step - 1).learning_rate,
         }
         if self._due(_MOST_MEASUREMENTS) and (share := self.measure(self.progress)) is not None:
-            line["test_accuracy"] = share
+            line[self.measured] = share
         self.metrics.write(line)
 
 

@@ -1,4 +1,4 @@
-"""`--dry-run`: what a run would do and cost, without a private image and without a file."""
+"""`--dry-run`: what a run would do and cost, without a private row and without a file."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from privet.recipes.slots import SLOT_NAMES, model_text, slot_text
 class TrainingQuote:
     """What a run would be."""
 
+    rows: str
     method: str
     slots: dict[str, str]
     model: str
@@ -53,7 +54,7 @@ class TrainingQuote:
         rate, noise = self.mechanism.sampling_rate, round_up(self.mechanism.noise_multiplier, 4)
         batch = "a count is released first"
         if self.expected_batch is not None:
-            batch = f"{self.expected_batch:,.1f} expected images"
+            batch = f"{self.expected_batch:,.1f} expected {self.rows}"
         return {
             "method": self.method,
             **{f"  {name}": text for name, text in self.slots.items()},
@@ -78,6 +79,7 @@ def _quoted(stage: Stage, mechanism: PoissonSum) -> TrainingQuote:
     config, plan = stage.config, stage.plan(mechanism)
     method = config.training.method
     return TrainingQuote(
+        rows=config.rows.noun,
         method=config.method,
         slots={name: slot_text(name, getattr(method, name)) for name in SLOT_NAMES},
         model=model_text(config.model),

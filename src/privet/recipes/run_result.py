@@ -36,14 +36,13 @@ class RunResult(FinishedRun):
     def in_words(self) -> dict[str, object]:
         """For a terminal."""
         found, before = self.summary["test"], self.summary["test_after_warm_up"]
+        noun = self.summary.get("rows", "images")
         words: dict[str, object] = {"guarantee": self.summary["guarantee"]}
         if before is not None:
-            words["public images alone"] = f"{before['accuracy']:.1%} test accuracy"
+            words[f"public {noun} alone"] = _told(before)
         if found is not None:
-            words["private model"] = (
-                f"{found['accuracy']:.1%} test accuracy, worst class {found['worst_class']:.1%}, "
-                f"{found['count']:,} images"
-            )
+            worst = f", worst class {found['worst_class']:.1%}" if "worst_class" in found else ""
+            words["private model"] = f"{_told(found)}{worst}, {found['count']:,} {noun}"
         return words | {
             "steps": _steps_in_words(**self.summary["steps"]),
             "model": self.folder / MODEL,
@@ -51,6 +50,12 @@ class RunResult(FinishedRun):
             "metrics": self.folder / METRICS,
             "ledger": self.ledger,
         }
+
+
+def _told(found: dict[str, Any]) -> str:
+    if "perplexity" in found:
+        return f"test perplexity {found['perplexity']:,.1f}"
+    return f"{found['accuracy']:.1%} test accuracy"
 
 
 def write_results(
@@ -98,10 +103,11 @@ def _summary(
         "done": progress.step,
         "paid_and_lost": reservation.spent(state.mechanism.event) - progress.step,
     }
-    found = stage.accuracy()
+    found = stage.measured()
     return {
         "schema": "privet.result/1",
         "method": stage.config.method,
+        "rows": stage.config.rows.noun,
         "guarantee": str(certificate.guarantee) if certificate.private else certificate.statement,
         "steps": steps,
         "steps_in_words": _steps_in_words(**steps),

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from privet.augment import CropFlip
 from privet.errors import ConfigError
 from privet.learn import AsIs, EngineName, Method
 from privet.privacy import Ledger, Relation, Unit
 from privet.public import WarmUp
-from privet.recipes.models import Model
+from privet.recipes.models import MODELS, Model
 from privet.recipes.presets import METHODS, PRESETS, SCHEDULES, Preset, augmentation, named
 from privet.recipes.private_training import num_joined
+from privet.recipes.row_kinds import ImageRows, RowKind, TextRows
 from privet.recipes.run_config import Asked, RunConfig, Words, absolute, read_model
 from privet.recipes.sets import Sets
-from privet.recipes.slots import SLOT_NAMES, read_slot
+from privet.recipes.slots import SLOT_NAMES, model_text, read_slot, slot_text
 from privet.recipes.training_config import TrainingConfig
 from privet.recipes.warm_ups import warm_up_steps, warm_up_views
 
@@ -32,21 +33,23 @@ _SCENARIOS = {
 Value = TypeVar("Value")
 
 
-def resolved(asked: Asked, sets: Sets, *, seeded: bool) -> RunConfig:
+def resolved(asked: Asked, rows: RowKind, sets: Sets[Any], *, seeded: bool) -> RunConfig:
     """The complete configuration: what was asked for, the preset's settings elsewhere."""
     budget = asked.budget
     asked = _in_scenario(asked)
-    preset = preset_of(asked, sets.private.num_classes)
+    preset = rows.suited(preset_of(asked, sets.private.num_classes))
     model = read_model(asked.model or preset.model)
-    shape = sets.private.image_shape
-    if not model.sees_images:
+    _check_model(model, rows)
+    if not model.sees_inputs:
         preset = preset.on_features()
-    training = _training(asked, preset, sets, augmentation(shape))
-    _check_views(model, training.method)
+    augment = augmentation(rows.shape) if isinstance(rows, ImageRows) else CropFlip()
+    training = _training(asked, preset, sets, augment)
+    _check_words(asked, rows)
+    _check_views(model, rows, training.method)
     return RunConfig(
         method=_method_name(asked),
         data=asked.data_choice,
-        image_shape=shape,
+        rows=rows,
         class_names=sets.private.class_names or (),
         model=model,
         budget=budget,
@@ -66,7 +69,7 @@ def preset_of(asked: Asked, num_classes: int) -> Preset:
 
 
 def _in_scenario(asked: Asked) -> Asked:
-    """With the warm-up and the share of joining images that a paper's column stands for."""
+    """With the warm-up and the share of joining rows that a paper's column stands for."""
     if asked.scenario is None:
         return asked
     warm_up, extended = _SCENARIOS[named(_SCENARIOS, asked.scenario, "--scenario")]
@@ -104,7 +107,7 @@ def relation_of(asked: Words) -> Relation:
         ledger.close()
 
 
-def _training(asked: Asked, preset: Preset, sets: Sets, augment: CropFlip) -> TrainingConfig:
+def _training(asked: Asked, preset: Preset, sets: Sets[Any], augment: CropFlip) -> TrainingConfig:
     warm_up = _warm_up(asked, preset, sets, augment)
     taught = warm_up is not None and (sets.public_classes is None or sets.synthetic is not None)
     learning_rate = preset.learning_rate * (preset.gentle if taught else 1.0)
@@ -142,15 +145,45 @@ def _method(asked: Asked, preset: Preset, augment: CropFlip) -> Method:
     return Method(**{**slots, **own})
 
 
-def _check_views(model: Model, method: Method) -> None:
-    if not model.sees_images and not isinstance(method.views, AsIs):
+def _check_model(model: Model, rows: RowKind) -> None:
+    fits = rows.noun in model.takes
+    if isinstance(rows, TextRows) and getattr(model, "causal", rows.causal) != rows.causal:
+        raise ConfigError("--model lm is for --task lm, and mlm for mlm: give both alike.")
+    if not fits:
+        fitting = [
+            name for name, kind in MODELS.items() if rows.noun in getattr(kind.cls, "takes", ())
+        ]
+        raise ConfigError(
+            f"--model {model_text(model)} cannot learn from {rows.noun}: choose "
+            f"{' or '.join(fitting)}."
+        )
+
+
+def _check_words(asked: Asked, rows: RowKind) -> None:
+    """What looks at single classes, or moves inputs by a little, is not for words."""
+    if not rows.words:
+        return
+    if asked.diagnostics:
+        raise ConfigError("--diagnostics is for classifiers: leave it out for text.")
+    if (asked.warm_up_steps or "").startswith("pgd"):
+        raise ConfigError("--warm-up-steps pgd moves inputs, and words cannot be: choose another.")
+
+
+def _check_views(model: Model, rows: RowKind, method: Method) -> None:
+    if not rows.views_fit(method.views):
+        told = slot_text("views", method.views).partition(":")[0]
+        raise ConfigError(
+            f"--views {told} makes no sense for {rows.noun}: leave it out, and choose a method "
+            "other than dp-mix."
+        )
+    if not model.sees_inputs and not isinstance(method.views, AsIs):
         raise ConfigError(
             "A frozen encoder's features are computed once, so they have no views: choose "
             "--views plain, or a --model that sees images."
         )
 
 
-def _rate(asked: Asked, preset: Preset, sets: Sets) -> float:
+def _rate(asked: Asked, preset: Preset, sets: Sets[Any]) -> float:
     if asked.sample_rate is not None and asked.batch_size is not None:
         raise ConfigError("Give either --batch-size or --sample-rate: one follows from the other.")
     batch_size = asked.batch_size
@@ -163,7 +196,7 @@ def _rate(asked: Asked, preset: Preset, sets: Sets) -> float:
     size = two_digits(asked.declared_size)
     if size is None:
         raise ConfigError(
-            f"A batch of {batch_size:g} needs the number of private images, which is private: "
+            f"A batch of {batch_size:g} needs the number of private examples, which is private: "
             "declare it with --declared-size, or give --sample-rate."
         )
     joined = num_joined(_extended(asked), sets.num_shared) if sets.num_shared else 0
@@ -177,11 +210,11 @@ def _rate(asked: Asked, preset: Preset, sets: Sets) -> float:
 def _extended(asked: Asked) -> float:
     share = _or(asked.extended, 0.0)
     if not 0 <= share <= 1:
-        raise ConfigError(f"--extended is {share:g}: give a share of the public images, 0 to 1.")
+        raise ConfigError(f"--extended is {share:g}: give a share of the public rows, 0 to 1.")
     return share
 
 
-def _warm_up(asked: Asked, preset: Preset, sets: Sets, augment: CropFlip) -> WarmUp | None:
+def _warm_up(asked: Asked, preset: Preset, sets: Sets[Any], augment: CropFlip) -> WarmUp | None:
     """On public rows, where there are any, unless told otherwise."""
     wanted = _warm_up_rows(asked, sets)
     if wanted == "none":
@@ -192,7 +225,7 @@ def _warm_up(asked: Asked, preset: Preset, sets: Sets, augment: CropFlip) -> War
         return None
     if wanted == SYNTHETIC and sets.synthetic is None:
         raise ConfigError(
-            "--warm-up synthetic needs --synthetic images: make some of public ones with privet "
+            "--warm-up synthetic needs --synthetic rows: make images of public ones with privet "
             "synthesize --method edm."
         )
     epochs = _or(asked.warm_up_epochs, preset.warm_up.epochs)
@@ -202,7 +235,7 @@ def _warm_up(asked: Asked, preset: Preset, sets: Sets, augment: CropFlip) -> War
     )
 
 
-def _warm_up_rows(asked: Asked, sets: Sets) -> str:
+def _warm_up_rows(asked: Asked, sets: Sets[Any]) -> str:
     """Those that were asked for; else all that there are."""
     if asked.warm_up is not None:
         return named(_WARM_UPS, asked.warm_up, "--warm-up")
@@ -222,5 +255,5 @@ def two_digits(size: float | None) -> float | None:
     if size is None:
         return None
     if not 1 <= size < float("inf"):
-        raise ConfigError(f"--declared-size is {size:g}: give the number of images, 1 or more.")
+        raise ConfigError(f"--declared-size is {size:g}: give the number of examples, 1 or more.")
     return float(f"{size:.1e}")

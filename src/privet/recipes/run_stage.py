@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from privet.augment import to_float
-from privet.data import ImageSet
 from privet.errors import ConfigError
 from privet.hedge import (
     Hedge,
@@ -25,16 +24,17 @@ from privet.learn import Keys
 from privet.learn.equation import INPUTS, TARGETS
 from privet.learn.gradients import trainable
 from privet.learn.keys import Purpose
-from privet.measure import Accuracy, accuracy, predictions
+from privet.measure import Accuracy, Perplexity, accuracy, perplexity, predictions
 from privet.privacy import Guarantee, Ledger, Plan, PoissonSteps, Reservation, Unit
 from privet.privacy.accountants import PLD
 from privet.public import PublicRows, final_linear
 from privet.public.warm_up import seeded
-from privet.recipes.models import CentredHead, features
+from privet.recipes.models import CentredHead, LocalLanguageModel, features
 from privet.recipes.private_training import check, expected_rows, noise_for, treated_as_public
+from privet.recipes.reading import public_rows, read_rows, tested_words
 from privet.recipes.run_config import Asked, RunConfig
 from privet.recipes.run_settings import preset_of, resolved
-from privet.recipes.sets import Sets, read_sets
+from privet.recipes.sets import RowSet, Sets
 from privet.recipes.training_config import Material
 
 _ROWS_PER_ENCODING = 64
@@ -48,9 +48,9 @@ class Stage:
     Args:
         asked: what was asked for.
         config: what follows from it.
-        sets: images; the private ones are for the hedge alone.
+        sets: rows; the private ones are for the hedge alone.
         network: what learns.
-        encoder: what features come from, where the network does not see images itself.
+        encoder: what features come from, where the network does not see rows itself.
         material: public rows as the network sees them, once they are encoded.
         test: rows to measure accuracy on.
         keys: randomness outside the hedge.
@@ -60,7 +60,7 @@ class Stage:
 
     asked: Asked
     config: RunConfig
-    sets: Sets
+    sets: Sets[Any]
     network: nn.Module
     material: Material
     test: PublicRows | None
@@ -70,7 +70,7 @@ class Stage:
     encoder: nn.Module | None = None
 
     def encoded(self) -> Stage:
-        """With features in place of images, if the network wants them."""
+        """With features in place of inputs, if the network wants them."""
         encoder = self.config.model.encoder()
         if encoder is None:
             return self
@@ -88,7 +88,7 @@ class Stage:
         )
 
     def hedge(self, reservation: Reservation) -> Hedge:
-        """The private images behind it, or their features."""
+        """The private rows behind it, or their features."""
         hedge = Hedge(
             self.sets.private,
             reservation,
@@ -153,10 +153,13 @@ class Stage:
         size = self.config.declared_size
         return None if size is None else expected_rows(self.config.training, self.material, size)
 
-    def accuracy(self) -> Accuracy | None:
-        """Of the network as it is, on the test rows."""
+    def measured(self) -> Accuracy | Perplexity | None:
+        """How good the network is as it is, on the test rows."""
         if self.test is None:
             return None
+        if self.material.words:
+            rows = tested_words(self.test, self.config.training.method.views)
+            return perplexity(self.logits, rows.inputs, rows.targets)
         return accuracy(
             predictions(self.logits, self.test.inputs), self.test.targets, len(self.class_names)
         )
@@ -169,7 +172,7 @@ class Stage:
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Of the private images."""
+        """Of the private rows."""
         return self.config.class_names
 
     @property
@@ -186,13 +189,15 @@ class Stage:
         )
         if training.warm_up is not None and self.material.public_classes is not None:
             used.append("public rows have other classes: a warm-up head of their own was dropped")
+        used.extend(self.config.rows.treated_as_public)
         used.extend(self.config.model.treated_as_public)
-        if not self.config.model.sees_images:
+        if not self.config.model.sees_inputs:
             kind = "synthetic" if self.material.public is None else "public"
             if self.material.public is not None or self.material.synthetic is not None:
                 used.append(f"{kind} rows for the mean and the deviations of features")
         if self.test is not None:
-            used.append("test rows, declared non-private, for accuracy during and after training")
+            what = "perplexity" if self.material.words else "accuracy"
+            used.append(f"test rows, declared non-private, for {what} during and after training")
         return tuple(used)
 
     def warnings(self) -> list[str]:
@@ -205,11 +210,13 @@ class Stage:
         if size is not None and delta >= 1 / size:
             notes.append(
                 f"δ = {delta:g} is not below 1/{size:g}, one over the declared size: it allows "
-                f"that a single image is published whole, so choose one well below {1 / size:.1g}."
+                f"that a single {self.config.rows.one} is published whole, so choose one well "
+                f"below {1 / size:.1g}."
             )
         if size is None and delta >= _LARGE_DELTA:
             notes.append(
-                f"δ = {delta:g} is large: it should be well below one over the number of images."
+                f"δ = {delta:g} is large: it should be well below one over the number of "
+                f"{self.config.rows.noun}."
             )
         if self.material.public_classes is not None:
             notes.append(
@@ -226,20 +233,25 @@ def staged(
 ) -> Stage:
     """Read, decide and check everything; refuse what cannot work before anything is written."""
     _ = asked.budget  # the cheapest refusals come first
-    sets = read_sets(asked.data_choice, unread=unread)
-    config = resolved(asked, sets, seeded=noise_seed is not None)
+    rows, sets = read_rows(asked.data_choice, unread=unread)
+    config = resolved(asked, rows, sets, seeded=noise_seed is not None)
     keys = Keys(config.training.seed, _view_seed(noise_seed))
-    shape = config.image_shape
+    shape = config.rows.shape
     place = usable_device(device)
     with seeded(keys.generator(Purpose.WEIGHTS)):
-        network = config.model.network(shape, len(config.class_names)).to(place).eval()
+        network = config.model.network(shape, len(config.class_names)).eval()
+        if isinstance(config.model, LocalLanguageModel):
+            config.model.learn_words(network, config.class_names)
+    network = network.to(place)
     material = Material(
         input_shape=config.model.input_shape(shape),
         num_classes=len(config.class_names),
         public=_rows(sets.public, place),
         synthetic=_rows(sets.synthetic, place),
         public_classes=sets.public_classes,
-        pixels=config.model.sees_images,
+        pixels=rows.pixels and config.model.sees_inputs,
+        words=rows.words,
+        loss=rows.loss,
     )
     _check_warm_up(network, config, material)
     check(network, config.training, material, keys)
@@ -271,8 +283,8 @@ def _check_warm_up(network: nn.Module, config: RunConfig, material: Material) ->
         )
 
 
-def _rows(images: ImageSet | None, device: torch.device) -> PublicRows | None:
-    return None if images is None else PublicRows.from_images(images).to(device)
+def _rows(some: RowSet | None, device: torch.device) -> PublicRows | None:
+    return None if some is None else public_rows(some).to(device)
 
 
 def _encoded(encoder: nn.Module, rows: PublicRows | None) -> PublicRows | None:

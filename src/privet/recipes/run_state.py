@@ -8,7 +8,7 @@ from typing import Any
 
 from privet.errors import DataError
 from privet.hedge import PoissonSum
-from privet.measure import Accuracy
+from privet.measure import Accuracy, Perplexity
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +21,7 @@ class RunState:
         mechanism: clip, noise and sampling of every step.
         reservation: what pays.
         divisor: the expected number of rows in a step.
-        public_only: accuracy after the warm-up, before the first private step.
+        public_only: how good it was after the warm-up, before the first private step.
     """
 
     label: str
@@ -29,7 +29,7 @@ class RunState:
     mechanism: PoissonSum
     reservation: str | None = None
     divisor: float | None = None
-    public_only: Accuracy | None = None
+    public_only: Accuracy | Perplexity | None = None
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
@@ -47,7 +47,9 @@ class RunState:
         """What `to_json` was given."""
         try:
             found = body["public_only"]
-            if found is not None:
+            if found is not None and "perplexity" in found:
+                found = Perplexity(**found)
+            elif found is not None:
                 found = Accuracy(**{**found, "by_class": tuple(found["by_class"])})
             noted = {field.name: body[field.name] for field in fields(cls)}
             mechanism = PoissonSum(**body["mechanism"])

@@ -19,7 +19,7 @@ from privet.recipes.run_certificate import certificate_of
 from privet.recipes.run_folder import CONFIG, METRICS, STATE, RunFolder
 from privet.report import Bar, Fact, Privacy
 
-_PLACES = ("data", "public", "test", "synthetic", "ledger", "encoder", "encoder_data")
+_PLACES = ("data", "public", "test", "synthetic", "schema", "ledger", "encoder", "encoder_data")
 _LONGEST = 200
 
 

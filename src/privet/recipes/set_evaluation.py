@@ -345,7 +345,7 @@ def _public_images(folder: RunFolder, config: SynthesisConfig | PublicConfig) ->
     return _beside(folder, data).public
 
 
-def _beside(folder: RunFolder, data: DataChoice) -> Sets:
+def _beside(folder: RunFolder, data: DataChoice) -> Sets[ImageSet]:
     """Images that are like the synthetic ones; DATA is opened for shares of it alone."""
     if not (_is_share(data.public) or _is_share(data.test)):
         data = replace(data, source=str(folder / SYNTHETIC))

@@ -1,15 +1,16 @@
-"""From what `--public` and `--test` say to three sets of images of one shape."""
+"""From what `--public` and `--test` say to sets of rows: private, public, test and synthetic."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from privet.data import ImageSet, load
+from privet.data import Column, ImageSet, load
 from privet.data.builtin import BUILTIN
 from privet.data.guard import GIB, shown
 from privet.data.npz import read_text
@@ -24,15 +25,18 @@ Part = float | int | str | None
 
 @dataclass(frozen=True, kw_only=True)
 class DataChoice:
-    """Where images come from, as a run remembers it.
+    """Where rows come from, as a run remembers it.
 
     Args:
-        source: the private images, and what is split off them.
+        source: the private rows, and what is split off them.
         public: a share or a count of them, another source, or none.
         test: likewise; declared not to be private.
         resize: one size for all, such as 32 or 32x48.
         channels: rgb or grey for all.
-        synthetic: images that were made of public ones, or none.
+        synthetic: rows that were made of public ones, or none.
+        target: the column of a table that is predicted.
+        schema: the file that declares a table's columns.
+        task: what is learned of text: lm or mlm.
         seed: of the split.
     """
 
@@ -42,6 +46,9 @@ class DataChoice:
     synthetic: str | None = None
     resize: str | None = None
     channels: str | None = None
+    target: str | None = None
+    schema: str | None = None
+    task: str | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -58,12 +65,38 @@ class DataChoice:
             public=_placed(self.public) if isinstance(part_of(self.public), str) else self.public,
             test=_placed(self.test) if isinstance(part_of(self.test), str) else self.test,
             synthetic=None if self.synthetic is None else _placed(self.synthetic),
+            schema=None if self.schema is None else _placed(self.schema),
         )
+
+    @staticmethod
+    def completed(body: Mapping[str, Any]) -> dict[str, Any]:
+        """What was saved when images were all there was, with what has been added since."""
+        return {"target": None, "schema": None, "task": None, **body}
+
+
+class RowSet(Protocol):
+    """Rows of one kind."""
+
+    @property
+    def class_names(self) -> tuple[str, ...] | None:
+        """Of all classes; of text, the words."""
+
+    @property
+    def num_classes(self) -> int:
+        """How many there are."""
+
+    def __len__(self) -> int: ...
+
+    def columns(self) -> dict[str, Column]:
+        """Inputs and labels, as the hedge takes them."""
+
+
+AnySet = TypeVar("AnySet", bound=RowSet)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sets:
-    """Images of one shape, and what was done to make them so.
+class Sets(Generic[AnySet]):
+    """Rows of one kind, and what was done to make them so.
 
     Args:
         private: rows that only the hedge may read.
@@ -75,10 +108,10 @@ class Sets:
         labelled: whether the private rows have labels; else all are of one class.
     """
 
-    private: ImageSet
-    public: ImageSet | None = None
-    test: ImageSet | None = None
-    synthetic: ImageSet | None = None
+    private: AnySet
+    public: AnySet | None = None
+    test: AnySet | None = None
+    synthetic: AnySet | None = None
     public_classes: int | None = None
     notes: tuple[str, ...] = ()
     labelled: bool = True
@@ -90,8 +123,10 @@ class Sets:
         return sum(len(each) for each in (real, self.synthetic) if each is not None)
 
 
-def read_sets(choice: DataChoice, *, unread: bool = False, require_labels: bool = True) -> Sets:
-    """All three.
+def read_sets(
+    choice: DataChoice, *, unread: bool = False, require_labels: bool = True
+) -> Sets[ImageSet]:
+    """All sets of images.
 
     Args:
         choice: where they come from.
@@ -145,7 +180,7 @@ def _synthetic(
             f"{shown(choice.synthetic)} has other classes ({found.num_classes}) than the private "
             f"images ({private.num_classes}): give both the same class names."
         )
-    if _is_private_release(Path(choice.synthetic)):
+    if is_release(choice.synthetic):
         notes.append(
             "The synthetic images are a private release themselves: if it was of these private "
             "images, its ε adds to this run's."
@@ -153,8 +188,9 @@ def _synthetic(
     return found
 
 
-def _is_private_release(place: Path) -> bool:
-    """Whether a certificate of it lies in its file, in its folder, or in that of its run."""
+def is_release(source: str) -> bool:
+    """Whether a certificate lies in a set's file, in its folder, or in that of its run."""
+    place = Path(source)
     files = [each / "certificate.json" for each in (place, place.parent)]
     found = [each.read_text(encoding="utf-8") for each in files if each.is_file()]
     if place.suffix.lower() == ".npz":

@@ -10,11 +10,17 @@ from typing import Any, Self
 from torch import nn
 
 from privet.privacy import Certificate
-from privet.recipes.models import ImageShape, LocalTransformer, Model
-from privet.recipes.run_config import RunConfig
+from privet.recipes.models import LocalLanguageModel, LocalTransformer, Model
+from privet.recipes.row_kinds import ImageRows, RowKind, TableRows, TextRows
+from privet.recipes.run_config import RunConfig, with_kind
 from privet.recipes.slots import FORMS
 from privet.recipes.trained_network import trained_network
 from privet.share.classifier import Classifier
+from privet.share.table_classifier import TableClassifier
+from privet.share.word_model import WordModel
+
+Shared = Classifier | TableClassifier | WordModel
+"""What a run's model is good for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,21 +29,21 @@ class SharedModel:
 
     Args:
         model: how the network is made.
-        image_shape: of what it learned from.
+        rows: what it learned from.
         class_names: of its logits.
     """
 
     model: Model
-    image_shape: ImageShape
+    rows: RowKind
     class_names: tuple[str, ...]
 
     @classmethod
     def of(cls, config: RunConfig) -> Self:
         """The model of a run."""
         model = config.model
-        if isinstance(model, LocalTransformer):
+        if isinstance(model, LocalTransformer | LocalLanguageModel):
             model = replace(model, folder=Path(model.folder).name)
-        return cls(model=model, image_shape=config.image_shape, class_names=config.class_names)
+        return cls(model=model, rows=config.rows, class_names=config.class_names)
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
@@ -47,17 +53,28 @@ class SharedModel:
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Self:
         """What `to_json` was given."""
-        made: Self = FORMS.restored(cls, body)
+        made: Self = FORMS.restored(cls, with_kind(body))
         return made
 
-    def classifier(self, weights: Path, certificate: Certificate) -> Classifier:
+    def classifier(self, weights: Path, certificate: Certificate) -> Shared:
         """With the weights of a file; a frozen encoder comes from its package."""
-        network = trained_network(weights, self.model, self.image_shape, len(self.class_names))
+        network = trained_network(weights, self.model, self.rows.shape, len(self.class_names))
+        if isinstance(self.rows, TableRows):
+            return TableClassifier(module=network, schema=self.rows.schema, certificate=certificate)
+        if isinstance(self.rows, TextRows):
+            return WordModel(
+                module=network,
+                vocabulary=self.class_names,
+                length=self.rows.length,
+                causal=self.rows.causal,
+                certificate=certificate,
+            )
+        assert isinstance(self.rows, ImageRows)
         encoder = self.model.encoder()
         module = network if encoder is None else nn.Sequential(encoder, network)
         return Classifier(
             module=module.eval(),
-            image_shape=self.image_shape,
+            image_shape=self.rows.shape,
             class_names=self.class_names,
             certificate=certificate,
         )

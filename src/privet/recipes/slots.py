@@ -17,6 +17,7 @@ from privet.learn import (
     AsIs,
     Augmented,
     LastPrivate,
+    MaskedWords,
     Mirror,
     Mixed,
     NoOrigin,
@@ -33,12 +34,18 @@ from privet.learn.updates import Update
 from privet.learn.views import Views
 from privet.recipes.forms import Forms, Kind
 from privet.recipes.models import MODELS, Model
+from privet.recipes.row_kinds import SLOTS as ROW_SLOTS
 
 _BASES = {"sgd": Kind(SGD), "adam": Kind(Adam)}
 
 FORMS = Forms(
     {
-        Views: {"plain": Kind(AsIs), "augmented": Kind(Augmented), "mixed": Kind(Mixed)},
+        Views: {
+            "plain": Kind(AsIs),
+            "augmented": Kind(Augmented),
+            "mixed": Kind(Mixed),
+            "masked": Kind(MaskedWords),
+        },
         Perturbation: {
             "none": Kind(Unperturbed),
             "sam": Kind(Ascent, {"adaptive": False}),
@@ -54,6 +61,7 @@ FORMS = Forms(
         Update: {**_BASES, "mirror": Kind(Mirror)},
         SGD | Adam: _BASES,
         Model: MODELS,
+        **ROW_SLOTS,
     }
 )
 

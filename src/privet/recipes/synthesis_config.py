@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import torch
 
+from privet.data import ImageSet
 from privet.errors import ConfigError
 from privet.privacy import Budget, Event, Relation
 from privet.recipes.choices import Chosen, Situation
@@ -21,7 +22,7 @@ from privet.recipes.models import ImageShape
 from privet.recipes.presets import named
 from privet.recipes.release_presets import PRESETS
 from privet.recipes.releases import USUAL_SIZE, relative_noise
-from privet.recipes.run_config import Words, absolute
+from privet.recipes.run_config import Words, absolute, completed
 from privet.recipes.run_settings import relation_of, two_digits
 from privet.recipes.sets import DataChoice, Sets
 from privet.recipes.synthesis_methods import SYSTEMS, System, needs_encoder
@@ -116,12 +117,12 @@ class SynthesisConfig:
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Self:
         """The configuration that `to_json` was given."""
-        made: Self = FORMS.restored(cls, body)
+        made: Self = FORMS.restored(cls, completed(body))
         return made
 
 
 def resolved(
-    asked: SynthesisAsked, sets: Sets, *, seeded: bool
+    asked: SynthesisAsked, sets: Sets[ImageSet], *, seeded: bool
 ) -> tuple[SynthesisConfig, tuple[str, ...]]:
     """The complete configuration, and a sentence for each choice that nobody made."""
     if asked.method is None:
@@ -162,7 +163,7 @@ def chosen_system(method: str, preset: str, situation: Situation, epsilon: float
     return Chosen(system.settings, (*start.reasons, *system.reasons))
 
 
-def _situation(config: SynthesisConfig, sets: Sets) -> Situation:
+def _situation(config: SynthesisConfig, sets: Sets[ImageSet]) -> Situation:
     size, classes = config.declared_size, config.num_classes
     return Situation(
         relative_noise=relative_noise(config.budget, config.relation, size, classes, config.before),
@@ -173,7 +174,7 @@ def _situation(config: SynthesisConfig, sets: Sets) -> Situation:
     )
 
 
-def _median_distance(config: SynthesisConfig, sets: Sets) -> float | None:
+def _median_distance(config: SynthesisConfig, sets: Sets[ImageSet]) -> float | None:
     """What DP-MERF alone asks for."""
     if sets.public is None or len(sets.public) < 2 or not isinstance(config.system, DpMerf):
         return None

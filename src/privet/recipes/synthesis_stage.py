@@ -11,7 +11,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from privet.data import load
+from privet.data import ImageSet, load
 from privet.data.options import Channels
 from privet.errors import ConfigError
 from privet.hedge import GaussianSum
@@ -74,7 +74,7 @@ class SynthesisStage:
 
     asked: SynthesisAsked
     config: SynthesisConfig
-    sets: Sets
+    sets: Sets[ImageSet]
     public: PublicRows | None
     teaching: PublicRows | None
     outline: list[Release]

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from privet.data.guard import shown
 from privet.errors import ConfigError, DataError
-from privet.recipes.models import ImageShape, Model, load_weights
+from privet.recipes.models import Model, Shape, load_weights
 from privet.recipes.run_config import RunConfig
 from privet.recipes.run_folder import CONFIG, RESULT, RunFolder
 
@@ -25,11 +25,9 @@ def finished_config(folder: RunFolder) -> RunConfig:
     return RunConfig.from_json(folder.read(CONFIG).get("config", {}))
 
 
-def trained_network(
-    weights: Path, model: Model, image_shape: ImageShape, num_classes: int
-) -> nn.Module:
+def trained_network(weights: Path, model: Model, shape: Shape, num_classes: int) -> nn.Module:
     """What learned, with the weights of a file; nothing is unpickled."""
-    network = model.outline(image_shape, num_classes).eval()
+    network = model.outline(shape, num_classes).eval()
     load_weights(network, saved_tensors(weights))
     return network
 

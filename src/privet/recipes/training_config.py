@@ -95,6 +95,7 @@ class Material:
             serve a step, these do too.
         public_classes: how many classes the public rows have, if other ones.
         pixels: whether inputs are bytes.
+        words: whether inputs are sequences of word numbers, and so are targets.
         loss: of private steps, one number per view, from logits and targets.
     """
 
@@ -104,6 +105,7 @@ class Material:
     synthetic: PublicRows | None = None
     public_classes: int | None = None
     pixels: bool = True
+    words: bool = False
     loss: Loss = cross_entropy
 
     @cached_property

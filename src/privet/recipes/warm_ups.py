@@ -61,7 +61,7 @@ def warm_up_views(text: str | None, preset: WarmUp, common: CropFlip) -> dict[st
     if preset.augment is None:
         if text not in (None, "none"):
             raise ConfigError(
-                "Features have no views: leave out --warm-up-augment, or choose a --model that "
+                "Only images have views: leave out --warm-up-augment, or choose a --model that "
                 "sees images."
             )
         return {"augment": None}

@@ -62,9 +62,8 @@ class Classifier:
         Returns:
             A list for one image, the most probable class first; a list of such lists for several.
         """
-        if isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 1:
-            raise ConfigError(f"top_k is {top_k!r}; give a whole number from 1 upwards.")
-        best = [self._best(row, top_k) for row in self.probabilities(images)]
+        check_top_k(top_k)
+        best = [best_of(row, self.class_names, top_k) for row in self.probabilities(images)]
         return best[0] if is_single(images) else best
 
     def probabilities(self, images: Any) -> NDArray[np.float32]:
@@ -77,6 +76,14 @@ class Classifier:
                 found.append(logits.softmax(1).cpu().numpy())
         return np.concatenate(found)
 
-    def _best(self, row: NDArray[np.float32], top_k: int) -> list[Prediction]:
-        order = np.argsort(-row, kind="stable")[:top_k].tolist()
-        return [{"label": self.class_names[each], "score": float(row[each])} for each in order]
+
+def best_of(row: NDArray[np.float32], class_names: tuple[str, ...], top_k: int) -> list[Prediction]:
+    """The most probable classes of one row of probabilities, the best first."""
+    order = np.argsort(-row, kind="stable")[:top_k].tolist()
+    return [{"label": class_names[each], "score": float(row[each])} for each in order]
+
+
+def check_top_k(top_k: int) -> None:
+    """Refuse what is no number of classes."""
+    if isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 1:
+        raise ConfigError(f"top_k is {top_k!r}; give a whole number from 1 upwards.")

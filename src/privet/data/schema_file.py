@@ -1,0 +1,121 @@
+"""Schemas of tables as JSON files, which people write and `privet data schema` makes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from privet.data.guard import reading, shown
+from privet.data.schema import Binary, Categorical, Ignored, Numeric, Schema, TableColumn
+from privet.data.tables import words
+from privet.errors import DataError
+
+COLUMN_KINDS: Mapping[str, type] = {
+    "numeric": Numeric,
+    "binary": Binary,
+    "categorical": Categorical,
+    "ignored": Ignored,
+}
+
+
+def read_schema(path: str | Path) -> Schema:
+    """What a file declares."""
+    place = Path(path).expanduser()
+    if not place.is_file():
+        raise DataError(f"{shown(place)} is no file; give a schema, as 'privet data schema' makes.")
+    with reading(place, "schema in JSON"):
+        body = json.loads(place.read_text(encoding="utf-8"))
+    return schema_from_json(body, shown(place))
+
+
+def schema_to_json(schema: Schema) -> dict[str, Any]:
+    """As plain JSON values."""
+    return {
+        "target": schema.target,
+        "classes": list(schema.classes),
+        "columns": [_plain(each) for each in schema.columns],
+    }
+
+
+def schema_from_json(body: Any, where: str = "the schema") -> Schema:
+    """What `schema_to_json` gave, or somebody wrote."""
+    _check_keys(body, ("target", "classes", "columns"), (), where)
+    return Schema(
+        target=str(body["target"]),
+        classes=_texts(body["classes"], where),
+        columns=tuple(_column(each, where) for each in _listed(body["columns"], where)),
+    )
+
+
+def _plain(column: TableColumn) -> dict[str, Any]:
+    kind = next(name for name, cls in COLUMN_KINDS.items() if type(column) is cls)
+    values = {name: getattr(column, name) for name in _field_names(type(column))}
+    plain = {name: list(each) if isinstance(each, tuple) else each for name, each in values.items()}
+    return {"kind": kind, **{name: each for name, each in plain.items() if each is not None}}
+
+
+def _column(body: Any, where: str) -> TableColumn:
+    _check_keys(body, ("kind", "name"), None, f"A column of {where}")
+    told = f"The column {shown(repr(body['name']))} of {where}"
+    kind = COLUMN_KINDS.get(str(body["kind"]))
+    if kind is None:
+        known = ", ".join(COLUMN_KINDS)
+        raise DataError(f"{told} is of kind {shown(repr(body['kind']))}; choose {known}.")
+    needed = [name for name in _field_names(kind) if name != "missing"]
+    optional = ["missing"] * ("missing" in _field_names(kind))
+    given = {name: each for name, each in body.items() if name != "kind"}
+    _check_keys(given, needed, optional, told)
+    made: TableColumn = kind(
+        **{name: _value(kind, name, each, told) for name, each in given.items()}
+    )
+    return made
+
+
+def _value(kind: type, name: str, value: Any, told: str) -> Any:
+    if name == "name":
+        return str(value)
+    if name in ("values", "categories"):
+        return _texts(value, told)
+    if value is None:
+        return None
+    if kind is not Numeric:
+        return _texts([value], told)[0]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise DataError(f"{told} has {name} {shown(repr(value))}; give a number.")
+    return float(value)
+
+
+def _texts(values: Any, told: str) -> tuple[str, ...]:
+    """As values of a table are written, so that 1, 1.0 and "1" are one category."""
+    import pyarrow as pa
+
+    texts = [None if each is None else str(each) for each in _listed(values, told)]
+    found = words(pa.array(texts, pa.string()))
+    if any(each is None for each in found):
+        raise DataError(f"{told} lists a missing value; leave it out.")
+    return tuple(map(str, found))
+
+
+def _listed(values: Any, told: str) -> list[Any]:
+    if not isinstance(values, list):
+        raise DataError(f"{told} has {shown(repr(values))} where a list should be.")
+    return values
+
+
+def _check_keys(body: Any, needed: Any, optional: Any, told: str) -> None:
+    """Refused without what is needed, and with anything else unless `optional` is None."""
+    if not isinstance(body, Mapping):
+        raise DataError(f"{told} is no JSON object; give one with {', '.join(needed)}.")
+    for name in needed:
+        if name not in body:
+            raise DataError(f"{told} has no {name!r}; give one.")
+    odd = [name for name in body if optional is not None and name not in (*needed, *optional)]
+    if odd:
+        raise DataError(f"{told} has an unknown {shown(repr(odd[0]))}; leave it out.")
+
+
+def _field_names(cls: Any) -> list[str]:
+    return [each.name for each in fields(cls)]

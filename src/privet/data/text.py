@@ -1,0 +1,106 @@
+"""Plain text as sequences of words, and a vocabulary made of public ones.
+
+A sequence is a unit of privacy: every word is in one sequence alone. Words become numbers by a
+vocabulary, which never comes from private text.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from privet.data.column import Column
+from privet.data.guard import reading, shown
+from privet.errors import DataError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+UNKNOWN, BLANK, END = "<unk>", "<blank>", "<eos>"
+"""What is not in a vocabulary; a start or a gap; the end of a line."""
+SPECIAL = (UNKNOWN, BLANK, END)
+BLANK_NUMBER = SPECIAL.index(BLANK)
+LENGTH = 35
+MOST_WORDS = 8000
+
+
+def read_sequences(source: str | Path) -> NDArray[np.object_]:
+    """All whole sequences of a text file, (N, 35) words; what is left at its end is dropped.
+
+    Args:
+        source: UTF-8 text, a sentence or a paragraph on each line.
+    """
+    path = Path(source).expanduser()
+    if not path.is_file():
+        raise DataError(f"{shown(path)} is no file; give a file of plain text.")
+    with reading(path, "text in UTF-8"):
+        text = path.read_bytes().decode("utf-8-sig")
+    if not text.strip():
+        raise DataError(f"{shown(path)} is empty; give a file of plain text.")
+    if any(character < " " and character not in "\t\n\r\f\v" for character in set(text)):
+        raise DataError(f"{shown(path)} is no plain text; it has control characters.")
+    if "\n" not in text:
+        raise DataError(
+            f"{shown(path)} has no newline; put each sentence or paragraph on a line of its own."
+        )
+    words = [word for line in text.splitlines() if line.strip() for word in (*line.split(), END)]
+    count = len(words) // LENGTH
+    if not count:
+        raise DataError(f"{shown(path)} is shorter than one sequence; give {LENGTH} words or more.")
+    return np.array(words[: count * LENGTH], dtype=object).reshape(count, LENGTH)
+
+
+def vocabulary_of(public: NDArray[np.object_]) -> tuple[str, ...]:
+    """The most frequent words of public sequences, behind the special ones."""
+    counts = Counter(public.ravel().tolist())
+    known = [word for word in counts if word not in SPECIAL]
+    found = sorted(known, key=lambda word: (-counts[word], word))[:MOST_WORDS]
+    return (*SPECIAL, *found)
+
+
+def numbered(sequences: NDArray[np.object_], vocabulary: tuple[str, ...]) -> NDArray[np.int64]:
+    """The number of each word; 0 for what the vocabulary lacks."""
+    numbers = {word: number for number, word in enumerate(vocabulary) if word != BLANK}
+    flat = [numbers.get(word, 0) for word in sequences.ravel()]
+    return np.array(flat, np.int64).reshape(sequences.shape)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TextSet:
+    """Sequences that become numbers when their columns are asked for, and not before.
+
+    Args:
+        sequences: (N, length) words.
+        class_names: the vocabulary: to predict a word is to choose among classes.
+        causal: whether each word is predicted from those before it; else from all others.
+    """
+
+    sequences: NDArray[np.object_]
+    class_names: tuple[str, ...]
+    causal: bool
+
+    def __len__(self) -> int:
+        return len(self.sequences)
+
+    def __repr__(self) -> str:
+        return f"TextSet(sequences of {self.sequences.shape[1]}, {self.num_classes:,} words)"
+
+    @property
+    def num_classes(self) -> int:
+        """How many words are told apart."""
+        return len(self.class_names)
+
+    def columns(self) -> dict[str, Column]:
+        """Inputs and targets, under the names by which training asks for them."""
+        words = numbered(self.sequences, self.class_names)
+        return {"images": after_start(words) if self.causal else words, "labels": words}
+
+
+def after_start(words: NDArray[np.int64]) -> NDArray[np.int64]:
+    """What each word is predicted from ends one word before it."""
+    start = np.full((len(words), 1), BLANK_NUMBER, np.int64)
+    return np.concatenate([start, words[:, :-1]], axis=1)

@@ -1,0 +1,93 @@
+"""Features of table rows with numbers and categories, whose mean embedding is DP-MERF's.
+
+References:
+    Harder et al., DP-MERF, 2021 (heterogeneous data): the kernel of a row is the mean of a Gaussian
+    kernel of its numbers and of the share of categories that two rows have in common.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from privet.errors import ConfigError
+
+
+@dataclass(frozen=True, eq=False)
+class MixedFeatures:
+    """φ(x) = [√a √(2/D) (cos W n, sin W n), √b (c / √k)] of numbers n and k categories c.
+
+    Guarantees:
+        ‖φ(x)‖ ≤ 1 up to rounding, whatever the row: a + b = 1, waves have length 1, and each
+        category adds 1/k to the square at most.
+
+    Args:
+        frequencies: W, (D/2, numbers).
+        numeric: places of numbers in an encoded row.
+        binary: places of numbers from -1 to 1 that stand for one of two categories.
+        slots: places of one-hot slots.
+        num_categorical: how many categories have such slots.
+    """
+
+    frequencies: Tensor
+    numeric: tuple[int, ...]
+    binary: tuple[int, ...]
+    slots: tuple[int, ...]
+    num_categorical: int
+
+    @classmethod
+    def random(
+        cls,
+        numeric: Sequence[int],
+        binary: Sequence[int],
+        slots: Sequence[int],
+        num_categorical: int,
+        *,
+        size: int,
+        length_scale: float,
+        generator: torch.Generator,
+    ) -> Self:
+        """Normal frequencies, of which a Gaussian kernel is made (Rahimi and Recht, 2007).
+
+        Args:
+            numeric: places of numbers.
+            binary: places of binary values.
+            slots: places of one-hot slots.
+            num_categorical: how many categories have slots.
+            size: D, an even number; of no use without numbers.
+            length_scale: of distances between numbers from -1 to 1.
+            generator: of the frequencies.
+        """
+        if size < 2 or size % 2:
+            raise ConfigError(f"Fourier features come in pairs: give an even number, not {size}.")
+        if not 0 < length_scale < math.inf:
+            raise ConfigError(f"The length scale must be positive, not {length_scale:g}.")
+        shape = (size // 2 if numeric else 0), len(numeric)
+        frequencies = torch.randn(shape, generator=generator) / length_scale
+        return cls(frequencies, tuple(numeric), tuple(binary), tuple(slots), num_categorical)
+
+    @property
+    def size(self) -> int:
+        """How many features a row has."""
+        return 2 * len(self.frequencies) + 2 * len(self.binary) + len(self.slots)
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        """Of encoded rows (N, width); gradients reach them."""
+        num_categories = len(self.binary) + self.num_categorical
+        parts = []
+        share = 1.0 if not (self.numeric and num_categories) else 0.5
+        if self.numeric:
+            angles = rows[:, list(self.numeric)] @ self.frequencies.to(rows).T
+            scale = math.sqrt(share / len(self.frequencies))
+            parts += [scale * angles.cos(), scale * angles.sin()]
+        if num_categories:
+            scale = math.sqrt(share / num_categories)
+            two = rows[:, list(self.binary)]
+            parts += [scale * (1 - two) / 2, scale * (1 + two) / 2]
+            parts.append(scale * rows[:, list(self.slots)])
+        return torch.cat(parts, 1)

@@ -105,7 +105,7 @@ def test_the_hedge_offers_three_operations_and_one_door(ledger):
     hedge = Hedge(rows(5), ledger.reserve(plan=PLAN))
     public = {name for name in dir(hedge) if not name.startswith("_")}
     assert public == {
-        *("map", "release", "steps", "outside_guarantee"),
+        *("map", "release", "steps", "outside_guarantee", "shared_with"),
         *("reservation", "size", "device", "columns"),
     }
     for protocol in ("__len__", "__getitem__", "__iter__"):

@@ -176,9 +176,9 @@ class TestSpending:
         reads, batch = [], Rows.batch
         behind = hedge(tmp_path)
 
-        def noted(rows, units, device):
+        def noted(rows, units, device, number):
             reads.append(behind.reservation.plan)
-            return batch(rows, units, device)
+            return batch(rows, units, device, number)
 
         monkeypatch.setattr(Rows, "batch", noted)
         taught(behind)

@@ -55,9 +55,9 @@ def reads(monkeypatch):
     """Every private row that was read, in order."""
     found, batch = [], Rows.batch
 
-    def noted(rows, units, device):
+    def noted(rows, units, device, number):
         found.extend(range(units.start, units.stop))
-        return batch(rows, units, device)
+        return batch(rows, units, device, number)
 
     monkeypatch.setattr(Rows, "batch", noted)
     return found

@@ -381,7 +381,7 @@ def measure(rounds: int, seed: int) -> dict[str, float]:
     torch.manual_seed(seed)
     np.random.default_rng(seed)
     found = {
-        **many_views(2 * rounds, units=2),
+        **many_views(rounds, units=4),
         **against_others(rounds, units=6),
         **one_view(rounds),
         **perturbations(rounds, units=4),

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from privet.errors import PrivacyError
-from privet.hedge import Alone, Helper, Processes
+from privet.hedge import Alone, Helper, Processes, assembled
 from privet.privacy import Ledger
 from tests.hedge.team_job import PLAN, job
 from tests.processes import finished, start
@@ -58,3 +58,11 @@ def test_a_helper_shows_and_copies_nothing():
     with pytest.raises(PrivacyError, match="stay here"):
         pickle.dumps(helper)
     assert not {"__len__", "__iter__", "__getitem__"} & set(dir(helper))
+
+
+def test_a_clusters_own_world_size_is_not_a_team(monkeypatch):
+    for name in ("RANK", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("WORLD_SIZE", "8")
+    with assembled(torch.device("cpu")) as team:
+        assert team == Alone()

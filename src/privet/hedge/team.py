@@ -26,6 +26,7 @@ from privet.hedge.units import Index
 
 _PATIENCE = timedelta(days=30)  # a leader may warm up for long; one that dies is noticed at once
 _END, _CALL, _WORD = 0, 1, 2
+_MEETING = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")  # what torchrun tells its processes
 
 Item = TypeVar("Item")
 
@@ -194,8 +195,13 @@ class Processes:
 
 
 def started_by_torchrun() -> bool:
-    """Whether there are other processes."""
-    return int(os.environ.get("WORLD_SIZE", "1")) > 1
+    """Whether there are other processes, and a place to meet them.
+
+    Clusters set WORLD_SIZE for jobs of their own, which are none of ours.
+    """
+    if not all(os.environ.get(name) for name in _MEETING):
+        return False
+    return int(os.environ["WORLD_SIZE"]) > 1
 
 
 @contextmanager

@@ -47,6 +47,8 @@ def spread(plan: EnginePlan, expected_batch: float | None, team: Team) -> Engine
 
 def called_together(team: Team, stage: Stage, start: Launch, checkpoint: Path) -> None:
     """Leader: everyone may make ready. The key of views is for their ears alone."""
+    if team.size == 1:
+        return
     engine = start.engine.engine
     body = {
         "asked": stage.asked.placed().given,
@@ -55,9 +57,8 @@ def called_together(team: Team, stage: Stage, start: Launch, checkpoint: Path) -
         "divisor": start.divisor,
         "engine": {"name": engine.name.value, "physical_batch": engine.physical_batch},
     }
-    if team.size > 1:
-        team.tell(json.dumps(body).encode())
-        team.tell(checkpoint.read_bytes())
+    team.tell(json.dumps(body).encode())
+    team.tell(checkpoint.read_bytes())
 
 
 def help_training(team: Processes) -> None:

@@ -13,7 +13,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade --constraint constraints.txt pip
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt \
-		--build-constraint constraints.txt --editable ".[demo,datasets,diffusion,encoders,fid,onnx,tensorboard]" --group dev
+		--build-constraint constraints.txt --editable ".[demo,datasets,diffusion,distributed,encoders,fid,onnx,tensorboard]" --group dev
 	touch $(INSTALLED)
 
 # For the tests that look at pages; without it they are skipped.

@@ -10,7 +10,8 @@ import torch
 from scipy import stats
 
 from privet.errors import PrivacyError
-from privet.hedge import grid_noise
+from privet.hedge import GaussianSum, Hedge, PerRow, PoissonSum, SecureRandomness, grid_noise
+from privet.privacy import Ledger, Plan
 
 
 def test_thresholds_are_those_of_a_discrete_gaussian_of_scale_32():
@@ -124,3 +125,56 @@ def test_noise_pays_for_rounding():
 def test_what_is_not_proven_is_refused(multiplier, numbers):
     with pytest.raises(PrivacyError, match="Secure noise"):
         grid_noise.widened(multiplier, 1.0, numbers)
+
+
+def reserved(tmp_path, event, epsilon=2.0, delta=1e-5):
+    ledger = Ledger.create(
+        tmp_path / "ledger.db", epsilon=epsilon, delta=delta, relation="add-remove"
+    )
+    return ledger.reserve(plan=Plan.of(event))
+
+
+class TestSecureHedge:
+    SUMMAND = PerRow(lambda units: units["x"], size=3)
+
+    def test_a_release_lies_on_the_grid_around_the_clipped_sum(self, tmp_path):
+        once = GaussianSum(clip_norm=1.0, noise_multiplier=5.0)
+        rows = {"x": np.tile(np.array([[0.6, 0.0, -0.8]], np.float32), (500, 1))}
+        hedge = Hedge(rows, reserved(tmp_path, once.event), randomness=SecureRandomness())
+        released = hedge.release(self.SUMMAND, once)
+        assert 5.0 < released.noise_scale < 5.0 * (1 + 1e-6)
+        away = released["sum"].double() - torch.tensor([300.0, 0.0, -400.0])
+        assert away.abs().max() < 7 * 5.0
+        assert (away != 0).all()
+
+    def test_steps_sample_and_noise_each_their_own(self, tmp_path):
+        often = PoissonSum(clip_norm=1.0, noise_multiplier=2.0, sampling_rate=0.25)
+        rows = {"x": np.tile(np.array([[1.0, 0.0, 0.0]], np.float32), (4000, 1))}
+        reservation = reserved(tmp_path, often.event.times(20), epsilon=12.0)
+        steps = Hedge(rows, reservation, randomness=SecureRandomness()).steps(often)
+        sums = torch.stack([steps.step(self.SUMMAND)["sum"] for _ in range(20)]).double()
+        assert abs(sums[:, 0].mean() - 1000) < 6 * math.sqrt((750 + 4) / 20)
+        assert len(set(sums[:, 1].tolist())) == 20
+
+    def test_a_rate_is_never_exceeded(self, monkeypatch):
+        edge = math.floor(0.3 * 2.0**64)
+        words = np.array([edge - 1, edge, edge + 1], np.uint64).tobytes()
+        monkeypatch.setattr("privet.hedge.randomness.os.urandom", lambda count: words[:count])
+        assert SecureRandomness().sample(0, 0, 3, 0.3).tolist() == [0]
+        assert SecureRandomness().sample(0, 0, 3, 1.0).tolist() == [0, 1, 2]
+
+    def test_an_epsilon_that_is_not_proven_is_refused_before_it_is_spent(self, tmp_path):
+        once = GaussianSum(clip_norm=1.0, noise_multiplier=0.2)
+        reservation = reserved(tmp_path, once.event, epsilon=40.0)
+        hedge = Hedge({"x": np.ones((5, 3))}, reservation, randomness=SecureRandomness())
+        with pytest.raises(PrivacyError, match="not proven at ε = 40"):
+            hedge.release(self.SUMMAND, once)
+        assert reservation.spent(once.event) == 0
+
+    def test_too_coarse_a_grid_is_refused_before_it_is_spent(self, tmp_path):
+        once = GaussianSum(clip_norm=1.0, noise_multiplier=1e9)
+        reservation = reserved(tmp_path, once.event)
+        hedge = Hedge({"x": np.ones((5, 3))}, reservation, randomness=SecureRandomness())
+        with pytest.raises(PrivacyError, match="too coarse a grid"):
+            hedge.release(self.SUMMAND, once)
+        assert reservation.spent(once.event) == 0

@@ -94,14 +94,14 @@ def test_subsampled_rdp_agrees_with_opacus(rate, sigma, count):
 def test_trap_replace_one_is_doubled_exactly_once(sigma, relation):
     """TRAPS: sensitivity doubled twice by one accountant, not at all by the other."""
     exact = gaussian.epsilon(sigma / relation.sensitivity, 1e-5)
-    assert PLD().epsilon([release(sigma)], 1e-5, relation) == pytest.approx(exact, rel=1e-9)
+    assert PLD().epsilon([release(sigma)], 1e-5, relation) == pytest.approx(exact, rel=1e-6)
     # A tiny rate-free event forces the general path of the PLD accountant.
     general = PLD().epsilon([release(sigma), steps(1e-12, 50.0, 1)], 1e-5, relation)
     assert general == pytest.approx(exact, rel=1e-3)
     orders = np.array(RDP().orders)
     curve = orders * (relation.sensitivity / sigma) ** 2 / 2
     expected, _ = dp_accounting.rdp.rdp_privacy_accountant.compute_epsilon(orders, curve, 1e-5)
-    assert RDP().epsilon([release(sigma)], 1e-5, relation) == pytest.approx(expected, rel=1e-9)
+    assert RDP().epsilon([release(sigma)], 1e-5, relation) == pytest.approx(expected, rel=1e-6)
     assert exact <= expected
 
 

@@ -4,7 +4,7 @@ from privet.hedge.clipping import ClippedSum, clipped_sum
 from privet.hedge.hedge import Hedge, NoisySum, NotPrivate, Steps, require_columns
 from privet.hedge.helper import Dismissed, Helper
 from privet.hedge.mechanism import GaussianSum, Mechanism, PoissonSum
-from privet.hedge.randomness import Randomness
+from privet.hedge.randomness import Randomness, SecureRandomness
 from privet.hedge.size import released_size, size_mechanism
 from privet.hedge.summand import (
     Blocks,
@@ -34,6 +34,7 @@ __all__ = [
     "PoissonSum",
     "Processes",
     "Randomness",
+    "SecureRandomness",
     "Steps",
     "Summand",
     "Team",

@@ -151,11 +151,12 @@ class Hedge:
     def release(self, summand: Summand, mechanism: GaussianSum) -> NoisySum:
         """One clipped and noised sum over all units."""
         self.__reservation.require(mechanism.event)
+        scale = self.__scale(summand, mechanism)
         total = self.__sum(self.__everyone(), summand, mechanism)
         ticket = self.__reservation.spend(mechanism.event)
         number = self.__randomness.next_unused(ticket.event_index, ticket.number)
-        noisy = self.__noised(total, summand, mechanism, ticket.event_index, number)
-        return NoisySum(self.__team.hand_out(noisy), mechanism.noise_scale)
+        noisy = self.__noised(total, summand, scale, ticket.event_index, number)
+        return NoisySum(self.__team.hand_out(noisy), scale)
 
     def steps(
         self, mechanism: PoissonSum, *, first: int = 0, physical_batch: int | None = None
@@ -206,6 +207,7 @@ class Hedge:
         again = self.__randomness.seeded and number < self.__reservation.spent(mechanism.event)
         if not again:
             self.__reservation.require(mechanism.event)
+        scale = self.__scale(summand, mechanism)
         rate, everyone = mechanism.sampling_rate, self.__rows.num_units
         sample = self.__randomness.sample(stream, number, everyone, rate)
         batches: list[Index] = [
@@ -214,8 +216,8 @@ class Hedge:
         total = self.__sum(batches, summand, mechanism)
         if not again:
             self.__reservation.spend(mechanism.event)
-        noisy = self.__noised(total, summand, mechanism, stream, number)
-        return NoisySum(self.__team.hand_out(noisy), mechanism.noise_scale)
+        noisy = self.__noised(total, summand, scale, stream, number)
+        return NoisySum(self.__team.hand_out(noisy), scale)
 
     def __sum(self, batches: list[Index], summand: Summand, mechanism: Mechanism) -> ClippedSum:
         """Everyone's share of it, without noise."""
@@ -223,8 +225,13 @@ class Hedge:
         self.__team.call(batches, self.__rows.num_units)
         return self.__team.total(clipped_sum(units, summand, mechanism.clip_norm))
 
+    def __scale(self, summand: Summand, mechanism: Mechanism) -> float:
+        """Of the noise, before anything is spent."""
+        numbers = sum(zero.numel() for zero in summand.zeros().values())
+        return self.__randomness.scale(mechanism, numbers, self.__reservation)
+
     def __noised(
-        self, total: ClippedSum, summand: Summand, mechanism: Mechanism, stream: int, number: int
+        self, total: ClippedSum, summand: Summand, scale: float, stream: int, number: int
     ) -> Blocks:
         """Noise for a sum whose spend is durable."""
         self.__randomness.claim(stream, number)
@@ -238,11 +245,10 @@ class Hedge:
             for start in range(0, len(flat), _PIECE)
         )
         for draw, group in enumerate(_grouped(pieces)):
-            sizes = [part.stop - part.start for _, part in group]
-            drawn = self.__randomness.noise(stream, number, draw, sum(sizes))
-            for (name, part), noise in zip(group, torch.split(drawn, sizes), strict=True):
-                some = exact[name][part]
-                noisy[name][part] = some.add_(noise.to(some.device), alpha=mechanism.noise_scale)
+            parts = [exact[name][part] for name, part in group]
+            ready = self.__randomness.noised(parts, scale, stream, number, draw)
+            for (name, part), values in zip(group, ready, strict=True):
+                noisy[name][part] = values
         return {name: noisy[name].view(block.shape) for name, block in total.items()}
 
     def __read(self, batches: Iterable[tuple[int, Index]]) -> Iterator[Units]:

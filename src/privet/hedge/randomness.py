@@ -1,7 +1,8 @@
 """Sampling and noise, keyed: what is drawn depends on a secret key, a stream and a step alone.
 
 So neither the physical batch nor the number of processes changes a draw. The key comes from the
-operating system, is never written anywhere, and no noise is ever drawn twice.
+operating system, is never written anywhere, and no noise is ever drawn twice. `SecureRandomness`
+has no key: every bit comes from the operating system.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 import secrets
+from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 import numpy as np
@@ -17,6 +19,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from privet.errors import PrivacyError
+from privet.hedge import grid_noise
+from privet.hedge.mechanism import Mechanism
+from privet.privacy import Reservation
+from privet.privacy.allowance import SHARE_OF_DELTA
 
 _SAMPLING, _NOISE = 0, 1
 _LOW_63 = (1 << 63) - 1
@@ -28,6 +34,8 @@ class Randomness:
     Args:
         seed: for tests only. A run with a seed is certified as not private.
     """
+
+    secure = False
 
     def __init__(self, seed: int | None = None) -> None:
         self.seeded = seed is not None
@@ -58,6 +66,19 @@ class Randomness:
         uniform = np.random.Generator(self._bits(_SAMPLING, stream, step)).random(count)
         return np.flatnonzero(uniform < rate)
 
+    def scale(self, mechanism: Mechanism, numbers: int, reservation: Reservation) -> float:
+        """The noise scale of a sum of so many numbers; refused if it would not be covered."""
+        return mechanism.noise_scale
+
+    def noised(
+        self, parts: Sequence[Tensor], scale: float, stream: int, step: int, draw: int
+    ) -> Iterator[Tensor]:
+        """Parts of a sum with their noise; they may be overwritten."""
+        sizes = [len(part) for part in parts]
+        drawn = torch.split(self.noise(stream, step, draw, sum(sizes)), sizes)
+        for part, noise in zip(parts, drawn, strict=True):
+            yield part.add_(noise.to(part.device), alpha=scale)
+
     def noise(self, stream: int, step: int, draw: int, size: int) -> Tensor:
         """Standard normal noise, in double precision; a step has as many draws as it likes."""
         half = (size + 1) // 2
@@ -73,7 +94,52 @@ class Randomness:
         raise PrivacyError("The key of noise and sampling is never saved.")
 
     def __repr__(self) -> str:
-        return f"Randomness(seeded={self.seeded})"
+        return f"{type(self).__name__}(seeded={self.seeded})"
+
+
+class SecureRandomness(Randomness):
+    """Bits of the operating system's generator, and noise on a grid: for adversaries who look.
+
+    Slower than the other; each step is still keyed in the books, so that none is noised twice.
+    """
+
+    secure = True
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def sample(self, stream: int, step: int, count: int, rate: float) -> NDArray[np.int64]:
+        """Which units join a step, each with a probability of at most `rate`."""
+        if rate >= 1:
+            return np.arange(count)
+        drawn = np.frombuffer(os.urandom(8 * count), np.uint64)
+        return np.flatnonzero(drawn < np.uint64(math.floor(rate * 2.0**64)))
+
+    def scale(self, mechanism: Mechanism, numbers: int, reservation: Reservation) -> float:
+        """A little more than the mechanism's, since sums are rounded."""
+        _require_covered(reservation)
+        return grid_noise.widened(mechanism.noise_multiplier, mechanism.clip_norm, numbers)
+
+    def noised(
+        self, parts: Sequence[Tensor], scale: float, stream: int, step: int, draw: int
+    ) -> Iterator[Tensor]:
+        """Parts of a sum, on a grid."""
+        return (grid_noise.on_grid(part.cpu(), scale).to(part.device) for part in parts)
+
+
+def _require_covered(reservation: Reservation) -> None:
+    """Refuse where the events that a grid misses would take more than their part of δ.
+
+    A thousandth of it: there may be a thousand runs in a ledger.
+    """
+    budget = reservation.ledger.budget
+    sums = sum(event.count for event in reservation.plan.events)
+    missed = sums * grid_noise.MOST_NUMBERS * grid_noise.MISSED
+    if (1 + math.exp(min(budget.epsilon, 700))) * missed > budget.delta * SHARE_OF_DELTA / 1024:
+        raise PrivacyError(
+            f"Secure noise is not proven at ε = {budget.epsilon:g} and δ = {budget.delta:g} for "
+            f"{sums:,} sums: take a smaller ε, or go without it."
+        )
 
 
 def _standard_normal(first: Tensor, second: Tensor) -> Tensor:

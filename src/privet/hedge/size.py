@@ -6,14 +6,14 @@ from privet.hedge.hedge import Hedge
 from privet.hedge.mechanism import GaussianSum
 from privet.hedge.summand import Count
 from privet.privacy import Budget, Relation
-from privet.privacy.gaussian import sigma
+from privet.privacy.allowance import release_sigma
 
 SHARE = 0.01
 
 
 def size_mechanism(budget: Budget, relation: Relation, share: float = SHARE) -> GaussianSum:
     """A count that takes a share of the budget, as precisions of Gaussian noise add up."""
-    alone = sigma(budget.epsilon, budget.delta) * relation.sensitivity
+    alone = release_sigma(budget.epsilon, budget.delta) * relation.sensitivity
     return GaussianSum(clip_norm=1.0, noise_multiplier=alone / math.sqrt(share))
 
 

@@ -2,18 +2,19 @@
 
 `PLD` is the default and the tightest: exact for one-shot Gaussian releases, a pessimistic
 discretisation of the privacy loss distribution for everything else. `RDP` reproduces the papers.
-Both treat replace-one as twice the sensitivity, once.
+Both treat replace-one as twice the sensitivity, once, and leave an allowance for noise on a grid.
 """
 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.metadata import version
 from typing import NamedTuple, Protocol
 
 from privet.errors import PrivacyError
 from privet.privacy import gaussian
+from privet.privacy.allowance import with_allowance
 from privet.privacy.budget import Relation, check_delta
 from privet.privacy.events import Event, GaussianRelease, PoissonSteps
 
@@ -50,7 +51,9 @@ class PLD:
     def epsilon(self, events: Iterable[Event], delta: float, relation: Relation) -> float:
         """The tightest ε, from above."""
         check_delta(delta)
-        return _pld_epsilon(compose(events), delta, relation)
+        events = tuple(events)
+        exact = partial(_pld_epsilon, compose(events), relation=relation)
+        return with_allowance(events, delta, exact)
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,9 @@ class RDP:
     def epsilon(self, events: Iterable[Event], delta: float, relation: Relation) -> float:
         """The best ε over all orders."""
         check_delta(delta)
-        return _rdp_epsilon(compose(events), delta, relation, self.orders)
+        events = tuple(events)
+        exact = partial(_rdp_epsilon, compose(events), relation=relation, orders=self.orders)
+        return with_allowance(events, delta, exact)
 
 
 def accountant_version() -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from privet.errors import ConfigError, PrivacyError
 from privet.privacy import gaussian
 from privet.privacy.accountants import PLD, Accountant, compose
+from privet.privacy.allowance import SHARE_OF_DELTA, allowance
 from privet.privacy.budget import Budget, Relation
 from privet.privacy.events import Plan
 
@@ -55,11 +56,15 @@ def _exact_for_releases(
     """Closed form where the default accountant is exact and every noise scales alike."""
     if not isinstance(accountant, PLD):
         return None
-    unit = compose(plan_at(1.0).events)
+    events = plan_at(1.0).events
+    unit = compose(events)
     scaled = compose(plan_at(2.0).events)
     if unit.poisson or not math.isclose(unit.gaussian_precision, 4 * scaled.gaussian_precision):
         return None
-    target = gaussian.sigma(budget.epsilon, budget.delta)
+    exact = budget.epsilon - allowance(events)
+    if exact <= 0:
+        return None
+    target = gaussian.sigma(exact, budget.delta * (1 - SHARE_OF_DELTA))
     sigma = target * relation.sensitivity * math.sqrt(unit.gaussian_precision)
     for _ in range(8):  # the last digits of floating point
         if accountant.epsilon(plan_at(sigma).events, budget.delta, relation) <= budget.epsilon:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from privet.privacy import gaussian
 from privet.privacy.accountants import RDP, compose
+from privet.privacy.allowance import with_allowance
 from privet.privacy.budget import Budget, Relation, within
 from privet.privacy.events import Event, GaussianRelease
 
@@ -50,9 +51,11 @@ class RenyiFilter:
         composition = compose(events)
         if not composition.poisson:  # in closed form, without waiting for dp_accounting
             divergence = self.order * composition.gaussian_precision * self.relation.sensitivity**2
-            nothing_spent = composition.gaussian_precision == 0
-            conversion = _conversion(self.budget.delta, self.order)
-            return 0.0 if nothing_spent else max(0.0, divergence / 2 + conversion)
+
+            def exact(delta: float) -> float:
+                return max(0.0, divergence / 2 + _conversion(delta, self.order)) if events else 0.0
+
+            return with_allowance(events, self.budget.delta, exact)
         return RDP(orders=(float(self.order),)).epsilon(events, self.budget.delta, self.relation)
 
     def room_for(self, events: Iterable[Event]) -> float:

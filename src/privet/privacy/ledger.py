@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from privet.errors import BudgetExceeded, ConfigError, PrivacyError
 from privet.privacy.accountants import PLD
+from privet.privacy.allowance import release_sigma
 from privet.privacy.budget import (
     Budget,
     Guarantee,
@@ -33,7 +34,6 @@ from privet.privacy.budget import (
 from privet.privacy.calibration import affordable
 from privet.privacy.events import Event, GaussianRelease, Plan
 from privet.privacy.filter import RenyiFilter
-from privet.privacy.gaussian import sigma
 from privet.privacy.records import Promise, Record, State
 from privet.privacy.reservation import Reservation
 from privet.privacy.store import Books, Store
@@ -217,7 +217,7 @@ class Ledger:
         if record.plan is None:
             if record.state is not State.HELD:  # closed unused, or it may only look
                 return ()
-            noise = sigma(record.epsilon, self.budget.delta) * self.relation.sensitivity
+            noise = release_sigma(record.epsilon, self.budget.delta) * self.relation.sensitivity
             return (GaussianRelease(noise_multiplier=noise),)
         # Handing unused steps back makes the stopping adaptive, which only the filter covers.
         if record.state is State.CLOSED and (not record.alone or not any(record.spent)):

@@ -1,0 +1,35 @@
+"""What every ε leaves for noise that is drawn on a grid, whether or not it is.
+
+Each sum with such noise has the probabilities of one with Gaussian noise but for a factor, and
+outside of events that hardly ever happen (`privet.hedge.grid_noise`, which has the proof). Factors
+add up to an ε, and a part of δ is kept for the events. Both are far below the digits that anyone
+sees, and are counted all the same.
+"""
+
+from collections.abc import Callable, Sequence
+
+from privet.privacy import gaussian
+from privet.privacy.events import Event
+
+PER_SUM = 2.0**-35  # of ε, for each release or step
+SHARE_OF_DELTA = 2.0**-20
+
+
+def with_allowance(
+    events: Sequence[Event], delta: float, epsilon: Callable[[float], float]
+) -> float:
+    """What events cost with exact Gaussian noise, at a given δ, and on a grid at this one."""
+    if not events:
+        return epsilon(delta)
+    return epsilon(delta * (1 - SHARE_OF_DELTA)) + allowance(events)
+
+
+def release_sigma(epsilon: float, delta: float) -> float:
+    """The noise of one release of this cost, in units of its sensitivity."""
+    exact = epsilon - PER_SUM
+    return gaussian.sigma(exact if exact > 0 else epsilon, delta * (1 - SHARE_OF_DELTA))
+
+
+def allowance(events: Sequence[Event]) -> float:
+    """ε that is left for the grid."""
+    return PER_SUM * sum(event.count for event in events)

@@ -196,10 +196,9 @@ class Certificate:
         said = ""
         names = dict.fromkeys(each.portion for each in self.spends if each.portion is not None)
         if names:
-            counted = " and ".join(map(repr, names))
             said = (
-                f"The portions of a ledger, here {counted}, count beside each other and do not add "
-                f"up, under {word(self.guarantee.unit)}. "
+                f"Portions of the ledger, here {', '.join(map(repr, names))}, are counted beside "
+                f"each other and not added up, under {word(self.guarantee.unit)}. "
             )
         if any(len(runs) > 1 for runs in lives((each.portion, (each,)) for each in self.spends)):
             said += (

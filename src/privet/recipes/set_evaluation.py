@@ -182,7 +182,7 @@ def _looking(folder: RunFolder) -> Iterator[Hedge]:
     """The run's private images, behind a hedge that only its marked door leads out of."""
     config = finished_set_config(folder)
     if not isinstance(config, SynthesisConfig):
-        raise ConfigError("The run had no private images of its own: leave --real out.")
+        raise ConfigError("The run had no private images: leave --real out.")
     with closing(Ledger.open(folder / folder.read(STATE)["ledger"])) as ledger:
         if ledger.unit is not Unit.EXAMPLE:
             raise ConfigError(f"The ledger protects each {ledger.unit.value}: leave --real out.")

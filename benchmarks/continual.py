@@ -60,7 +60,8 @@ class Task:
     @property
     def described(self) -> str:
         """All settings."""
-        return f"{SPS_G}, ε = {EPSILON:g}, {IMAGES} images, {STAGES} stages, {STEPS} steps, {CNN}, {EVERY}"
+        made = f"{SPS_G}, ε = {EPSILON:g}, {IMAGES} images, {STAGES} stages"
+        return f"{made}, {STEPS} steps, {CNN}, {EVERY}"
 
 
 @dataclass(frozen=True)

@@ -323,6 +323,24 @@ def release_ablations() -> str:
     return "\n".join(tables)
 
 
+def continual() -> str:
+    """Accuracy on the classes so far, after each stage; of a joint release, on all of them."""
+    runs = _kept("continual")["runs"]
+    stages = range(5)
+    names = {
+        "cumulative": "a CNN of all synthetic sets so far",
+        "fine-tuned": "a CNN that went on with the newest set alone",
+        "joint": "a CNN of one release of all classes",
+    }
+    rows = []
+    for key, name in names.items():
+        found = [each["accuracies"][key] for each in runs if key in each["accuracies"]]
+        padded = [[None] * (len(stages) - len(each)) + each for each in found]
+        cells = [[each[k] for each in padded if each[k] is not None] for k in stages]
+        rows.append((name, *map(_seeds, cells)))
+    return _table(("trained on", *(f"{2 * k + 2} classes" for k in stages)), rows)
+
+
 def _percent(value: float | None) -> str:
     return "" if value is None else f"{100 * value:.1f}"
 
@@ -577,6 +595,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "release_summary": release_summary,
     "release_imbalance": release_imbalance,
     "release_ablations": release_ablations,
+    "continual": continual,
     "release_cost": release_cost,
     "public_sets": public_sets,
     "public_ladder": public_ladder,

@@ -149,6 +149,11 @@ def test_no_two_runs_have_the_same_key(study):
     assert {row[0][1] for row in rows} == set(study("release_ablations").TITLES)
 
 
+def test_stages_of_the_continual_study_are_told_apart(study):
+    keys = [tuple(each.key.values()) for each in study("continual").tasks()]
+    assert len(set(keys)) == len(keys) == 2 * len(study("continual").SEEDS)
+
+
 def test_even_counts_keep_their_total(study):
     counts = torch.tensor([[6.0], [3.0], [0.0]])
     blocks = {f"{COUNTS}.mean": counts, "other": torch.ones(2)}

@@ -11,7 +11,7 @@ from privet.errors import BudgetExceeded, ConfigError, DataError, LedgerError, P
 def test_help_lists_the_commands(privet):
     result = privet("--help")
     assert result.code == 0
-    for command in ("demo", "train", "evaluate", "export", "account", "ledger", "data"):
+    for command in ("demo", "train", "merge", "evaluate", "export", "ledger", "data"):
         assert f"\n  {command}" in result.out
 
 

@@ -13,6 +13,7 @@ from privet.cli import (
     export,
     federate,
     ledger,
+    merge,
     report,
     synthesize,
     train,
@@ -30,6 +31,7 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("train", cls=PanelCommand)(train.train)
 app.command("synthesize", cls=PanelCommand)(synthesize.synthesize)
+app.command("merge")(merge.merge)
 app.command("evaluate")(evaluate.evaluate)
 app.command("report")(report.report)
 app.command("export")(export.export)

@@ -42,18 +42,40 @@ def show(path: LedgerPath, json: AsJson = False) -> None:
     _show(overview(Ledger.open(path)), json)
 
 
+@app.command()
+def portion(
+    path: LedgerPath,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="By which runs name it.")],
+    json: AsJson = False,
+) -> None:
+    """Declare a portion: the owner's word that no row of it lies in another one.
+
+    Runs with --portion NAME add up among themselves and with runs that name none, and count beside
+    those of other portions. What tells portions apart must be in the row itself, such as its class
+    or the day on which it came.
+    """
+    ledger = Ledger.open(path)
+    ledger.declare_portion(name)
+    _show(overview(ledger), json)
+
+
 def _show(view: dict[str, Any], json: bool) -> None:
     if json:
         print_json(view)
         return
+    room = "one further Gaussian release" + (" of all portions" if view["portions"] else "")
     print_pairs(
         {
             "ledger": view["ledger"],
             "budget": view["budget"],
-            "left": f"ε ≤ {view['remaining_epsilon']:g} for one further Gaussian release",
+            "left": f"ε ≤ {view['remaining_epsilon']:g} for {room}",
             "across runs": view["composition"],
         }
     )
+    if view["portions"]:
+        typer.echo(f"\nportions, by {view['portions_rest_on']}")
+    for name, left in view["portions"].items():
+        typer.echo(f"    {name}  left: ε ≤ {left:g}")
     for run in view["reservations"]:
         typer.echo(f"\n{run['label']}  ({run['id']}, {run['opened_at']}, {run['state']})")
         for line in run["lines"]:

@@ -59,6 +59,15 @@ Relation = Annotated[
 LedgerFile = Annotated[
     Text, option(PRIVACY, "The owner's ledger; else DIR gets one of its own.", "LEDGER")
 ]
+Portion = Annotated[
+    Text,
+    option(
+        PRIVACY,
+        "The portion of the owner's ledger that DATA lie in: portions count beside each other, "
+        "since no row lies in two.",
+        "NAME",
+    ),
+]
 NoiseSeed = Annotated[
     Whole, option(PRIVACY, "For tests: the run is certified as NOT private.", "N")
 ]

@@ -24,6 +24,7 @@ from privet.cli.run_options import (
     NoiseSeed,
     Number,
     Out,
+    Portion,
     Public,
     Relation,
     Resize,
@@ -103,6 +104,7 @@ def synthesize(
     ] = None,
     relation: Relation = None,
     ledger: LedgerFile = None,
+    portion: Portion = None,
     noise_seed: NoiseSeed = None,
     dry_run: Annotated[
         bool,

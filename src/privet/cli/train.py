@@ -24,6 +24,7 @@ from privet.cli.run_options import (
     NoiseSeed,
     Number,
     Out,
+    Portion,
     Public,
     Relation,
     Resize,
@@ -211,6 +212,7 @@ def train(
     ] = None,
     relation: Relation = None,
     ledger: LedgerFile = None,
+    portion: Portion = None,
     diagnostics: Annotated[
         bool,
         option(

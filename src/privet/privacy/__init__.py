@@ -3,7 +3,7 @@
 from privet.privacy.accountants import PLD, RDP, Accountant
 from privet.privacy.budget import Budget, Guarantee, Relation, Unit
 from privet.privacy.calibration import noise_multiplier
-from privet.privacy.certificate import Certificate, certify
+from privet.privacy.certificate import Certificate, certify, certify_together
 from privet.privacy.events import Event, GaussianRelease, Plan, PoissonSteps
 from privet.privacy.ledger import Ledger
 from privet.privacy.reservation import Reservation
@@ -24,5 +24,6 @@ __all__ = [
     "Reservation",
     "Unit",
     "certify",
+    "certify_together",
     "noise_multiplier",
 ]

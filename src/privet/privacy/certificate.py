@@ -1,4 +1,4 @@
-"""What a run promises, in a form that travels with its results.
+"""What a run promises, or several together, in a form that travels with their results.
 
 Nothing in a certificate is a function of the private data: no hash of it, no exact size, no date.
 """
@@ -15,10 +15,13 @@ from privet.privacy import events
 from privet.privacy.accountants import PLD, RDP, accountant_version
 from privet.privacy.budget import Guarantee, Relation, Unit, decimals, round_up
 from privet.privacy.events import Plan
+from privet.privacy.portions import check_portions, lives, word
+from privet.privacy.spends import Spend, cost_of, plan_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from privet.privacy.ledger import Ledger
     from privet.privacy.reservation import Reservation
 
 SCHEMA = "privet.certificate/1"
@@ -40,7 +43,20 @@ NOTHING_PRIVATE = (
 
 @dataclass(frozen=True, kw_only=True)
 class Certificate:
-    """The guarantee of one run and everything it rests on."""
+    """The guarantee of one run, or of several together, and everything it rests on.
+
+    Args:
+        guarantee: for all of it.
+        plan: every event.
+        composition: how the ledger adds up what else is done to the same data.
+        public: what was treated as public.
+        declared: numbers that the owner gave.
+        outside: what looked at private rows outside the guarantee.
+        seeded: whether noise came from a seed, so that nothing is private.
+        accountant_version: of what counted.
+        privet_version: of what wrote it.
+        spends: of each run, if they are several or lie in portions.
+    """
 
     guarantee: Guarantee
     plan: Plan
@@ -51,6 +67,15 @@ class Certificate:
     seeded: bool
     accountant_version: str
     privet_version: str
+    spends: tuple[Spend, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.spends:
+            return
+        if plan_of(self.spends) != self.plan:
+            raise ConfigError("The events of runs are not all events.")
+        if any(each.portion is not None for each in self.spends):
+            check_portions(self.guarantee.relation, self.guarantee.unit)
 
     @property
     def private(self) -> bool:
@@ -80,6 +105,7 @@ class Certificate:
             "accountant_version": self.accountant_version,
             "composition_across_runs": self.composition,
             "events": events.to_json(self.plan.events),
+            **({"spends": [each.to_json() for each in self.spends]} if self.spends else {}),
             "public": list(self.public),
             "declared": dict(self.declared),
             "outside_guarantee": list(self.outside),
@@ -100,7 +126,7 @@ class Certificate:
             )
         try:
             return _from_fields(body)
-        except (ConfigError, KeyError, TypeError, ValueError) as error:
+        except (ConfigError, PrivacyError, KeyError, TypeError, ValueError) as error:
             raise PrivacyError(
                 f"This certificate is damaged ({error!r}): put back a copy."
             ) from None
@@ -118,7 +144,8 @@ class Certificate:
                 "nothing in it can be believed."
             )
         promised = self.guarantee
-        cost = accountant.epsilon(self.plan.events, promised.delta, promised.relation)
+        spends = self.spends or (Spend(run="this run", plan=self.plan),)
+        cost = cost_of(spends, accountant, promised.delta, promised.relation)
         least = 0.0 if self.seeded else promised.epsilon * (1 - _TIGHTER)
         if not least <= cost <= promised.epsilon * (1 + _SLACK):
             raise PrivacyError(
@@ -136,16 +163,23 @@ class Certificate:
         if relation is Relation.REPLACE_ONE:
             otherwise = "replaced by any other"
         return (
-            f"Whatever anyone learns from the outputs of this run, they could have learned almost "
-            f"as well had any one {unit} been {otherwise}: to {relation.verb} one {unit} changes "
-            f"the probability of every outcome by at most a factor of "
+            f"Whatever anyone learns from the outputs of {self._runs}, they could have learned "
+            f"almost as well had any one {unit} been {otherwise}: to {relation.verb} one {unit} "
+            f"changes the probability of every outcome by at most a factor of "
             f"e^{decimals(round_up(self.guarantee.epsilon, 3))} plus an additional "
             f"{self.guarantee.delta:g} ({self.guarantee})."
         )
 
+    @property
+    def _runs(self) -> str:
+        if len(self.spends) < 2:
+            return "this run"
+        return f"these {len(self.spends)} runs together"
+
     def _limits_in_words(self) -> str:
         limits = (
-            "It covers this run alone; runs on the same data add up in their ledger. It says "
+            f"It covers {self._runs.removesuffix(' together')} alone; runs on the same data add up "
+            f"in their ledger. {self._portions_in_words()}It says "
             "nothing of what is true of the population, of data treated as public, or of settings "
             "that someone chose by looking at private data."
         )
@@ -156,6 +190,22 @@ class Certificate:
                 + "."
             )
         return limits
+
+    def _portions_in_words(self) -> str:
+        """What the guarantee rests on where runs are several, or lie in portions."""
+        said = ""
+        names = dict.fromkeys(each.portion for each in self.spends if each.portion is not None)
+        if names:
+            said = (
+                f"Portions of the ledger, here {', '.join(map(repr, names))}, are counted beside "
+                f"each other and not added up, under {word(self.guarantee.unit)}. "
+            )
+        if any(len(runs) > 1 for runs in lives((each.portion, (each,)) for each in self.spends)):
+            said += (
+                "If the noise of one of these runs was chosen by what another had shown, what "
+                f"bounds them together is their ledger: {self.composition}. "
+            )
+        return said
 
 
 def nothing_private() -> dict[str, Any]:
@@ -189,9 +239,10 @@ def certify(reservation: Reservation, *, public: Sequence[str] = ()) -> Certific
         public: what else was treated as public.
     """
     record = reservation.record
+    plan, portion = reservation.plan, record.portion
     return Certificate(
         guarantee=reservation.guarantee,
-        plan=reservation.plan,
+        plan=plan,
         composition=reservation.ledger.composition,
         public=(*ALWAYS_PUBLIC, *public),
         declared={} if record.declared_size is None else {"units": record.declared_size},
@@ -199,7 +250,55 @@ def certify(reservation: Reservation, *, public: Sequence[str] = ()) -> Certific
         seeded=record.seeded,
         accountant_version=accountant_version(),
         privet_version=__version__,
+        spends=() if portion is None else (Spend(run="this run", plan=plan, portion=portion),),
     )
+
+
+def certify_together(runs: Mapping[str, Reservation], *, public: Sequence[str] = ()) -> Certificate:
+    """One certificate for the whole plans of several runs.
+
+    Guarantees:
+        Runs of one ledger are in the portions that it has them in, and all others add up. Nobody
+        gave a word for several ledgers together: what was drawn on them adds up.
+
+    Args:
+        runs: what each drew on, by its name.
+        public: what else was treated as public.
+    """
+    ledgers = {each.ledger.path: each.ledger for each in runs.values()}
+    ledger, *others = ledgers.values()
+    for other in others:
+        if ledger.guarantee(0.0) != other.guarantee(0.0):
+            raise PrivacyError(
+                f"{ledger.path} and {other.path} have other δ, relations or units: what was drawn "
+                "on them has no common guarantee."
+            )
+    records = {name: each.record for name, each in runs.items()}
+    spends = tuple(
+        Spend(run=name, plan=each.plan, portion=None if others else records[name].portion)
+        for name, each in runs.items()
+    )
+    epsilon = cost_of(spends, PLD(), ledger.budget.delta, ledger.relation)
+    sizes = {name: each.declared_size for name, each in records.items()}
+    return Certificate(
+        guarantee=ledger.guarantee(epsilon),
+        plan=plan_of(spends),
+        composition=_kept_by(*ledgers.values()),
+        public=(*ALWAYS_PUBLIC, *public),
+        declared={f"units of {name}": size for name, size in sizes.items() if size is not None},
+        outside=tuple(dict.fromkeys(door for each in records.values() for door in each.outside)),
+        seeded=any(each.seeded for each in records.values()),
+        accountant_version=accountant_version(),
+        privet_version=__version__,
+        spends=spends,
+    )
+
+
+def _kept_by(ledger: Ledger, *others: Ledger) -> str:
+    if others:
+        return f"none, since they drew on {1 + len(others)} ledgers"
+    budget = ledger.budget
+    return f"{ledger.composition}, ε ≤ {budget.epsilon:g} at δ = {budget.delta:g} for all its runs"
 
 
 def _from_fields(body: Mapping[str, Any]) -> Certificate:
@@ -221,4 +320,5 @@ def _from_fields(body: Mapping[str, Any]) -> Certificate:
         seeded=bool(body["seeded_noise"]),
         accountant_version=str(body["accountant_version"]),
         privet_version=str(body["privet_version"]),
+        spends=tuple(map(Spend.from_json, body.get("spends", ()))),
     )

@@ -6,6 +6,8 @@ Formal guarantees:
     * Reservations are serialised by the database: processes cannot jointly overspend.
     * All reservations together, chosen adaptively, satisfy the ledger's (ε, δ): by the Rényi
       filter; or, where a single plan alone fills the ledger, by the plan's own accountant.
+    * Runs in different portions are counted beside each other, by the owner's word that no unit
+      lies in two; everything else adds up.
     * Every record is sealed with a digest and counted; a ledger that does not add up is refused.
 """
 
@@ -34,6 +36,7 @@ from privet.privacy.budget import (
 from privet.privacy.calibration import affordable
 from privet.privacy.events import Event, GaussianRelease, Plan
 from privet.privacy.filter import RenyiFilter
+from privet.privacy.portions import check_name, check_portions, lives
 from privet.privacy.records import Promise, Record, State
 from privet.privacy.reservation import Reservation
 from privet.privacy.store import Books, Store
@@ -41,6 +44,8 @@ from privet.privacy.store import Books, Store
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from contextlib import AbstractContextManager
+
+    from privet.privacy.portions import Life
 
 
 class Ledger:
@@ -115,17 +120,56 @@ class Ledger:
         with self.books() as books:
             return books.records()
 
-    def remaining(self) -> float:
-        """The ε of the largest run that would still be granted, at the ledger's δ."""
-        return self._remaining(self.records())
+    def remaining(self, portion: str | None = None) -> float:
+        """The ε of the largest run that would still be granted, at the ledger's δ.
+
+        Args:
+            portion: that the run's rows lie in; none if they may be any.
+        """
+        records = self.records()
+        _require_declared(portion, records)
+        return self._remaining(records, portion)
+
+    def declare_portion(self, name: str) -> None:
+        """The owner's word that no unit of this portion lies in another one, durably.
+
+        What tells portions apart must be in the row itself, such as its class or the day on which
+        it came: one row more must not move any other.
+
+        Raises:
+            PrivacyError: where relation or unit let one unit lie in several, or it is declared.
+        """
+        check_portions(self.relation, self.unit)
+        check_name(name)
+        record = replace(_new_record(0.0, None, f"portion {name}"), portion=name)
+        with self.books(write=True) as books:
+            if name in _declared(books.records()):
+                raise PrivacyError(f"The portion {name!r} is declared already.")
+            books.add(replace(record, state=State.CLOSED))
+
+    def portions(self) -> tuple[str, ...]:
+        """Those that were declared, oldest first."""
+        return _declared(self.records())
 
     def reserve(
-        self, *, epsilon: float | None = None, plan: Plan | None = None, label: str = "run"
+        self,
+        *,
+        epsilon: float | None = None,
+        plan: Plan | None = None,
+        label: str = "run",
+        portion: str | None = None,
     ) -> Reservation:
         """Set budget aside: for a plan, or for a plan of at most ε that is fixed later.
 
         Beside other runs, an ε is held at the price of one Gaussian release. A plan that the filter
         counts for more may be refused when it is fixed; nothing is spent then.
+
+        Args:
+            epsilon: to be held.
+            plan: to be granted.
+            label: by which a person knows the run.
+            portion: that all its rows lie in, as the owner declared; none if they may be any, which
+                counts in every portion.
 
         Raises:
             BudgetExceeded: with what was asked, what is left and what would fit. Nothing is spent.
@@ -136,7 +180,8 @@ class Ledger:
             check_epsilon(epsilon)
         else:
             raise ConfigError("Reserve either an ε or a plan, not both and not neither.")
-        record = _new_record(epsilon, plan, label)
+        _require_declared(portion, self.records())
+        record = replace(_new_record(epsilon, plan, label), portion=portion)
         self.grant(record)
         return Reservation(self, record.id)
 
@@ -149,9 +194,11 @@ class Ledger:
         self.grant(record)
         return Reservation(self, record.id)
 
-    def require_room(self, plan: Plan) -> None:
+    def require_room(self, plan: Plan, portion: str | None = None) -> None:
         """Refuse a plan that would not be granted as things are; nothing is written."""
-        record, records = _new_record(self.cost(plan.events), plan, "room"), self.records()
+        records = self.records()
+        _require_declared(portion, records)
+        record = replace(_new_record(self.cost(plan.events), plan, "room"), portion=portion)
         if self._alone(record, records) is None:
             raise BudgetExceeded(self._refusal(record, records))
 
@@ -175,7 +222,9 @@ class Ledger:
             raise BudgetExceeded(self._refusal(record, _others(record, records)))
 
     def _alone(self, record: Record, records: tuple[Record, ...]) -> bool | None:
-        return self._rule(self._events(_others(record, records)), self._counted(record))
+        return self._rule(
+            self._met(record.portion, _others(record, records)), self._counted(record)
+        )
 
     def resume(self, reservation_id: str) -> Reservation:
         """A reservation of an earlier process, with all it has spent."""
@@ -198,19 +247,21 @@ class Ledger:
             accountant=PLD().name,
         )
 
-    def _rule(self, others: tuple[Event, ...], asked: tuple[Event, ...]) -> bool | None:
+    def _rule(self, others: tuple[Life, ...], asked: tuple[Event, ...]) -> bool | None:
         """Whether a plan is admitted alone (True) or by the filter (False); None is a refusal."""
         if not asked:
             return False
-        if self._filter.admits((*others, *asked)):
+        if all(self._filter.admits((*life, *asked)) for life in others):
             return False
         # A plan that fills the ledger by itself is not adaptive: it may use the tight accountant.
-        if not others and within(self.cost(asked), self.budget.epsilon):
+        if not any(others) and within(self.cost(asked), self.budget.epsilon):
             return True
         return None
 
-    def _events(self, records: Iterable[Record]) -> tuple[Event, ...]:
-        return tuple(event for record in records for event in self._counted(record))
+    def _met(self, portion: str | None, records: Iterable[Record]) -> tuple[Life, ...]:
+        """What units may have met that a run reads: those of its portion, or of every one."""
+        seen = (each for each in records if portion is None or each.portion in (None, portion))
+        return lives((each.portion, self._counted(each)) for each in seen)
 
     def _counted(self, record: Record) -> tuple[Event, ...]:
         """What a reservation counts for: all it may still do, or all that it did."""
@@ -225,12 +276,14 @@ class Ledger:
             return tuple(event.times(count) for event, count in pairs if count)
         return record.plan.events
 
-    def _remaining(self, records: tuple[Record, ...]) -> float:
-        spent = self._events(records)
-        return self._filter.room_for(spent) if spent else self.budget.epsilon
+    def _remaining(self, records: tuple[Record, ...], portion: str | None) -> float:
+        met = self._met(portion, records)
+        return min(self._filter.room_for(life) if life else self.budget.epsilon for life in met)
 
     def _refusal(self, record: Record, others: tuple[Record, ...]) -> str:
-        left, spent = self._remaining(others), self._events(others)
+        left, spent = self._remaining(others, record.portion), self._met(record.portion, others)
+        counted = max(self._filter.epsilon((*life, *self._counted(record))) for life in spent)
+        where = "" if record.portion is None else f" of the portion {record.portion!r}"
         advice = []
         if left >= 0.001:
             advice.append(f"a Gaussian release of ε ≤ {decimals(round_down(left))}")
@@ -240,12 +293,12 @@ class Ledger:
             advice.append(f"{fitting:,} of the {last.count:,} {kind}")
         return (
             f"Asked for {self.guarantee(record.epsilon)}, which the ledger counts as "
-            f"ε = {decimals(round_up(self._filter.epsilon((*spent, *self._counted(record))), 3))} "
-            f"with what is reserved already, of {self.budget.epsilon:g} ({self.composition}, "
-            f"{self.path}): {' or '.join(advice) or 'nothing'} would fit."
+            f"ε = {decimals(round_up(counted, 3))} with what is reserved already{where}, of "
+            f"{self.budget.epsilon:g} ({self.composition}, {self.path}): "
+            f"{' or '.join(advice) or 'nothing'} would fit."
         )
 
-    def _fitting_count(self, plan: Plan, spent: tuple[Event, ...]) -> int:
+    def _fitting_count(self, plan: Plan, spent: tuple[Life, ...]) -> int:
         """How many of the plan's last event would be granted with the rest as it is."""
         *rest, last = plan.events
 
@@ -268,6 +321,18 @@ def _new_record(epsilon: float, plan: Plan | None, label: str) -> Record:
 
 def _others(record: Record, records: tuple[Record, ...]) -> tuple[Record, ...]:
     return tuple(other for other in records if other.id != record.id)
+
+
+def _declared(records: Iterable[Record]) -> tuple[str, ...]:
+    return tuple(each.portion for each in records if each.portion is not None and each.declares)
+
+
+def _require_declared(portion: str | None, records: Iterable[Record]) -> None:
+    if portion is not None and portion not in _declared(records):
+        raise PrivacyError(
+            f"The ledger has no portion {portion!r}: its owner declares one with 'privet ledger "
+            "portion'."
+        )
 
 
 Choice = TypeVar("Choice", Relation, Unit)

@@ -5,11 +5,12 @@ from typing import Any
 from privet.privacy import events
 from privet.privacy.budget import round_down
 from privet.privacy.ledger import Ledger
+from privet.privacy.portions import word
 from privet.privacy.records import Record
 
 
 def overview(ledger: Ledger) -> dict[str, Any]:
-    """Budget, what is left, and every reservation, as plain JSON values."""
+    """Budget, portions, what is left, and every reservation, as plain JSON values."""
     return {
         "ledger": str(ledger.path),
         "epsilon": ledger.budget.epsilon,
@@ -22,7 +23,11 @@ def overview(ledger: Ledger) -> dict[str, Any]:
         ),
         "remaining_epsilon": round_down(ledger.remaining()),
         "composition": ledger.composition,
-        "reservations": [_reservation(ledger, record) for record in ledger.records()],
+        "portions": {name: round_down(ledger.remaining(name)) for name in ledger.portions()},
+        "portions_rest_on": word(ledger.unit),
+        "reservations": [
+            _reservation(ledger, record) for record in ledger.records() if not record.declares
+        ],
     }
 
 
@@ -30,6 +35,7 @@ def _reservation(ledger: Ledger, record: Record) -> dict[str, Any]:
     return {
         "id": record.id,
         "label": record.label,
+        "portion": record.portion,
         "opened_at": record.opened_at,
         "state": record.state.value,
         "epsilon": record.epsilon,
@@ -44,6 +50,8 @@ def _reservation(ledger: Ledger, record: Record) -> dict[str, Any]:
 def _lines(ledger: Ledger, record: Record) -> list[str]:
     """The reservation in words."""
     lines = [f"reserved  {ledger.guarantee(record.epsilon) if record.epsilon else 'nothing'}"]
+    if record.portion is not None:
+        lines.append(f"portion   {record.portion}")
     if record.plan is not None:
         pairs = zip(record.plan.events, record.spent, strict=True)
         lines += [f"spent     {count:,} of {event}" for event, count in pairs]

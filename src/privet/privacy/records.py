@@ -64,6 +64,7 @@ class Record:
     seeded: bool = False
     declared_size: float | None = None
     outside: tuple[str, ...] = ()
+    portion: str | None = None
 
     def __post_init__(self) -> None:
         planned = () if self.plan is None else self.plan.events
@@ -73,8 +74,13 @@ class Record:
         if not all(0 <= count <= event.count for count, event in pairs):
             raise ValueError(f"{self.spent} spent of {self.plan}")
 
+    @property
+    def declares(self) -> bool:
+        """Whether it sets nothing aside, and is the owner's word for a portion."""
+        return self.portion is not None and self.plan is None and not self.epsilon
+
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON values."""
+        """As plain JSON values; a Privet that knows no portions refuses those of one."""
         return {
             "id": self.id,
             "label": self.label,
@@ -87,6 +93,7 @@ class Record:
             "seeded": self.seeded,
             "declared_size": self.declared_size,
             "outside": list(self.outside),
+            **({} if self.portion is None else {"portion": self.portion}),
         }
 
     @classmethod

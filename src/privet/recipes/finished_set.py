@@ -1,18 +1,37 @@
-"""What a finished run of `privet synthesize` was, from its folder alone."""
+"""What a finished run of `privet synthesize`, or a merge of several, was, from its folder alone."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from privet.errors import ConfigError
+from privet.recipes.merged_config import MERGE, MergedConfig
 from privet.recipes.public_synthesis import PublicConfig, is_public
 from privet.recipes.run_folder import CONFIG, RunFolder
 from privet.recipes.synthesis_config import SynthesisAsked, SynthesisConfig
 from privet.recipes.synthesis_images import Wanted
 
+SetConfig = SynthesisConfig | PublicConfig | MergedConfig
 
-def finished_set_config(folder: RunFolder) -> SynthesisConfig | PublicConfig:
+
+def set_folder(path: Path) -> RunFolder:
+    """The folder of a run that made a synthetic set; refused unless it is one."""
+    RunFolder(path).refuse_other_layouts()
+    for command in ("synthesize", MERGE):
+        folder = RunFolder(path, command)
+        if folder.holds_run:
+            return folder
+    raise ConfigError(
+        f"{folder} holds no run of 'privet train' or 'privet synthesize': give the folder of one."
+    )
+
+
+def finished_set_config(folder: RunFolder) -> SetConfig:
     """The configuration of the run that a folder holds; refused unless it is done."""
     stored = folder.read(CONFIG)
     if not Wanted(count=stored["count"], png=stored["png"]).made(folder):
         raise ConfigError(f"The run in {folder} is not done: go on with {folder.command_to_resume}")
+    if folder.command == MERGE:
+        return MergedConfig.from_json(stored["config"])
     public = is_public(SynthesisAsked(), folder.path, resume=True)
     return (PublicConfig if public else SynthesisConfig).from_json(stored["config"])

@@ -52,7 +52,7 @@ _PRESETS: dict[str, dict[str, Callable[[], System]]] = {
     "ddpm": {"auto": PublicDdpm},  # paper 004 does not say how it trained its own
 }
 _NOT_FOR_IT = (
-    *("epsilon", "delta", "ledger", "relation", "declared_size", "public"),
+    *("epsilon", "delta", "ledger", "portion", "relation", "declared_size", "public"),
     *("encoder", "encoder_data", "classes", "soft_labels"),
 )
 

@@ -191,7 +191,11 @@ def _run(
             reservation = find_or_reserve(
                 ledger,
                 state,
-                lambda: ledger.reserve(plan=stage.plan(state.mechanism), label=state.label),
+                lambda: ledger.reserve(
+                    plan=stage.plan(state.mechanism),
+                    label=state.label,
+                    portion=stage.config.portion,
+                ),
             )
             state = replace(state, reservation=reservation.id)
             folder.write(STATE, state.to_json())

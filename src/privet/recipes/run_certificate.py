@@ -41,4 +41,5 @@ def spending_certificate_of(folder: RunFolder) -> Certificate:
 
 
 def _has_budget(folder: RunFolder) -> bool:
-    return folder.has(CONFIG) and "budget" in (folder.read(CONFIG).get("config") or {})
+    config = (folder.read(CONFIG).get("config") or {}) if folder.has(CONFIG) else {}
+    return "budget" in config or "runs" in config  # of a run, or of those that were merged

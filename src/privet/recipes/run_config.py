@@ -32,6 +32,7 @@ class Words:
     schema: str | None = None
     declared_size: float | None = None
     ledger: str | None = None
+    portion: str | None = None
     relation: str | None = None
     seed: int | None = None
 
@@ -141,6 +142,7 @@ class RunConfig:
         budget: what the run may spend.
         relation: which data sets are neighbours.
         ledger: the owner's, or none for one of the run's own.
+        portion: of the ledger that all private rows lie in, as its owner declared.
         declared_size: the number of private rows as the owner declares it, to two digits.
         training: every setting of the training itself.
         diagnostics: whether to look at private rows outside the guarantee.
@@ -156,6 +158,7 @@ class RunConfig:
     relation: Relation
     training: TrainingConfig
     ledger: str | None = None
+    portion: str | None = None
     declared_size: float | None = None
     diagnostics: bool = False
     seeded: bool = False
@@ -168,15 +171,15 @@ class RunConfig:
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Self:
         """The configuration that `to_json` was given."""
-        made: Self = FORMS.restored(cls, completed(with_kind(body)))
+        made: Self = FORMS.restored(cls, completed(with_kind(body), portion=None))
         return made
 
 
-def completed(body: Mapping[str, Any]) -> Mapping[str, Any]:
+def completed(body: Mapping[str, Any], **added: object) -> Mapping[str, Any]:
     """What was saved when images were all there was, with what has been added since."""
     if not isinstance(body, Mapping) or not isinstance(body.get("data"), Mapping):
         return body
-    return {**body, "data": DataChoice.completed(body["data"])}
+    return {**added, **body, "data": DataChoice.completed(body["data"])}
 
 
 def with_kind(body: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -243,8 +243,11 @@ def _exported(
 _FINISHED: Mapping[str, Callable[[RunFolder], object]] = {
     "train": finished_config,
     "synthesize": finished_set_config,
+    "merge": finished_set_config,
 }
+_SETS: Mapping[str, Callable[[_Order], Exported]] = {"parquet": _parquet, "png": _png, "npz": _npz}
 _FORMATS: Mapping[str, Mapping[str, Callable[[_Order], Exported]]] = {
     "train": {"onnx": _onnx, "safetensors": _safetensors},
-    "synthesize": {"parquet": _parquet, "png": _png, "npz": _npz},
+    "synthesize": _SETS,
+    "merge": _SETS,
 }

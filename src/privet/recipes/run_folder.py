@@ -49,7 +49,13 @@ _FILES = (
 _WITH_IMAGES = (f"{SYNTHETIC}/{CERTIFICATE}", f"{SYNTHETIC}/{CARD}")
 _PART = ".part"
 _LAYOUT = "1"
-_OURS = ("privet.train", "privet.synthesize", "privet.classifier", "privet.federate")
+_OURS = (
+    "privet.train",
+    "privet.synthesize",
+    "privet.classifier",
+    "privet.federate",
+    "privet.merge",
+)
 
 
 class _Body(dict[str, Any]):

@@ -23,6 +23,7 @@ from privet.report import Story, comparison, page
 _COMMANDS = {
     "train": (finished_config, model_story),
     "synthesize": (finished_set_config, set_story),
+    "merge": (finished_set_config, set_story),
 }
 _SEVERAL = "privet-report.html"
 

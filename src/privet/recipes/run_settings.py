@@ -55,6 +55,7 @@ def resolved(asked: Asked, rows: RowKind, sets: Sets[Any], *, seeded: bool) -> R
         budget=budget,
         relation=relation_of(asked),
         ledger=None if asked.ledger is None else absolute(asked.ledger),
+        portion=portion_of(asked),
         declared_size=two_digits(asked.declared_size),
         training=training,
         diagnostics=bool(asked.diagnostics),
@@ -105,6 +106,13 @@ def relation_of(asked: Words) -> Relation:
         return ledger.relation
     finally:
         ledger.close()
+
+
+def portion_of(asked: Words) -> str | None:
+    """Where the owner's ledger counts the run; a ledger of the run's own has no portions."""
+    if asked.portion is not None and asked.ledger is None:
+        raise ConfigError("--portion is one that an owner's ledger has: give --ledger too.")
+    return asked.portion
 
 
 def _training(asked: Asked, preset: Preset, sets: Sets[Any], augment: CropFlip) -> TrainingConfig:

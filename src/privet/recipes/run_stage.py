@@ -133,7 +133,7 @@ class Stage:
         )
         if config.ledger is not None:
             ledger = Ledger.open(config.ledger)
-            ledger.require_room(plan)
+            ledger.require_room(plan, config.portion)
             ledger.close()
         return mechanism
 

@@ -55,6 +55,9 @@ def _facts(certificate: Certificate) -> Iterator[Fact]:
     yield Fact("unit of privacy", guarantee.unit.value)
     yield Fact("accountant", f"{guarantee.accountant} ({certificate.accountant_version})")
     yield Fact("across runs", certificate.composition)
+    for each in certificate.spends:
+        portion = "" if each.portion is None else f", in the portion {shown(each.portion)}"
+        yield Fact(f"spent by {shown(each.run)}", f"{each.plan}{portion}")
     for name, value in certificate.declared.items():
         yield Fact(f"declared number of {name}", f"{value:,g}")
 
@@ -67,13 +70,13 @@ def _budget(folder: RunFolder, certificate: Certificate) -> tuple[tuple[Bar, ...
             view = overview(ledger)
     except (KeyError, DataError, LedgerError, OSError):
         return (), ""
-    whole = view["epsilon"]
+    whole, own = view["epsilon"], (state.get("reservation"), *state.get("reservations", ()))
     bars = tuple(
         Bar(
             shown(run["label"]),
             min(1.0, run["epsilon"] / whole),
             _reserved(run["epsilon"]),
-            own=run["id"] == state.get("reservation"),
+            own=run["id"] in own,
         )
         for run in view["reservations"]
     )
@@ -87,6 +90,8 @@ def _budget(folder: RunFolder, certificate: Certificate) -> tuple[tuple[Bar, ...
         f"What was reserved of the owner's budget of {view['budget']}. The runs' ε do not simply "
         f"add up: the ledger composes them by an {view['composition']}."
     )
+    if view["portions"]:
+        note += f" Portions count beside each other, by {view['portions_rest_on']}."
     return (*bars, left), note
 
 

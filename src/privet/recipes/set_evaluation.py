@@ -26,7 +26,8 @@ from privet.hedge import Hedge
 from privet.privacy import Ledger, Unit
 from privet.privacy.certificate import promise
 from privet.public import PublicRows
-from privet.recipes.finished_set import finished_set_config
+from privet.recipes.finished_set import SetConfig, finished_set_config, set_folder
+from privet.recipes.merged_config import MergedConfig, sources_of
 from privet.recipes.presets import named
 from privet.recipes.public_diffusion import Progress
 from privet.recipes.public_synthesis import PublicConfig
@@ -164,9 +165,9 @@ def evaluate_set(
     """
     if real and panel is None:
         raise ConfigError("--real compares classifiers of a --panel: name some.")
-    folder, kinds = RunFolder(out, "synthesize"), panel_names(panel)
+    kinds = panel_names(panel)
     look = EXTRACTORS[named(EXTRACTORS, extractor or "cnn", "--extractor")]
-    _require_run(folder)
+    folder = set_folder(out)
     with folder.claimed():  # so that nobody adds images while they are looked at
         with _looking(folder) if real else nullcontext() as private:
             found = _evaluated(folder, look, kinds, test, note, progress, private)
@@ -180,7 +181,7 @@ def evaluate_set(
 def _looking(folder: RunFolder) -> Iterator[Hedge]:
     """The run's private images, behind a hedge that only its marked door leads out of."""
     config = finished_set_config(folder)
-    if isinstance(config, PublicConfig):
+    if not isinstance(config, SynthesisConfig):
         raise ConfigError("The run had no private images: leave --real out.")
     with closing(Ledger.open(folder / folder.read(STATE)["ledger"])) as ledger:
         if ledger.unit is not Unit.EXAMPLE:
@@ -233,7 +234,7 @@ def _evaluated(
     )
 
 
-def _knows_classes(config: SynthesisConfig | PublicConfig) -> bool:
+def _knows_classes(config: SetConfig) -> bool:
     """Whether labels of public images mean the classes of the set: a share's do."""
     return isinstance(config, PublicConfig) or _is_share(config.data.public)
 
@@ -279,18 +280,9 @@ def _watched(look: Extractor, tell: OnStep | None, total: int) -> Extractor:
     return counted
 
 
-def _require_run(folder: RunFolder) -> None:
-    folder.refuse_other_layouts()
-    if not folder.holds_run:
-        raise ConfigError(
-            f"{folder} holds no run of 'privet train' or 'privet synthesize': give the folder of "
-            "one."
-        )
-
-
 def _test_images(
     folder: RunFolder,
-    config: SynthesisConfig | PublicConfig,
+    config: SetConfig,
     test: str | None,
     note: Callable[[str], object],
 ) -> tuple[ImageSet, str]:
@@ -298,7 +290,7 @@ def _test_images(
     if given is None:
         raise ConfigError("The run had no test images: give some with --test.")
     if test is not None:
-        _refuse_seen(config, test)
+        _refuse_seen(folder, config, test)
     sets = _beside(folder, replace(config.data, public=None, test=given))
     for sentence in sets.notes:
         note(sentence)
@@ -306,25 +298,26 @@ def _test_images(
     return sets.test, shown(given) if given is test else from_the_run(given)
 
 
-def _refuse_seen(config: SynthesisConfig | PublicConfig, test: str) -> None:
+def _refuse_seen(folder: RunFolder, config: SetConfig, test: str) -> None:
     """Nothing can be said by images that the run learned from."""
     if _is_share(test):
         raise ConfigError(
             f"--test is {test}: a run sets shares aside itself, so name other images."
         )
+    merged = isinstance(config, MergedConfig)
+    private = [each.data for each in sources_of(folder)] if merged else [config.data.source]
     try:
-        refuse_private("test", test, config.data.source)
+        for source in private:
+            refuse_private("test", test, source)
     except ConfigError:
-        if isinstance(config, SynthesisConfig):
+        if not isinstance(config, PublicConfig):
             raise
         raise ConfigError(
             "--test names the images that the run learned from, or a part of them: give others."
         ) from None
 
 
-def _seen(
-    folder: RunFolder, config: SynthesisConfig | PublicConfig, note: Callable[[str], object]
-) -> PublicRows | None:
+def _seen(folder: RunFolder, config: SetConfig, note: Callable[[str], object]) -> PublicRows | None:
     """Public images that the run learned from, and never private ones."""
     try:
         found = _public_images(folder, config)
@@ -334,7 +327,7 @@ def _seen(
     return None if found is None else PublicRows.from_images(found)
 
 
-def _public_images(folder: RunFolder, config: SynthesisConfig | PublicConfig) -> ImageSet | None:
+def _public_images(folder: RunFolder, config: SetConfig) -> ImageSet | None:
     data = config.data
     if not _is_share(data.test):
         data = replace(data, test=None)

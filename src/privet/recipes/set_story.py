@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from PIL import Image
 
 from privet.data import ImageSet, load
 from privet.data.guard import shown
+from privet.recipes.merged_config import MERGE
 from privet.recipes.model_story import class_bars, epsilon_figure, worst
 from privet.recipes.run_folder import CONFIG, RESULT, SYNTHETIC, RunFolder
 from privet.recipes.run_story import (
@@ -61,8 +63,15 @@ def set_story(folder: RunFolder) -> Story:
         else ("How good the images are is not measured yet: 'privet evaluate' does.",),
         settings=settings_of(folder),
         versions=versions_of(folder),
-        command=command_of(folder, count=result["images"], png=result["png"]),
+        command=_command(folder, result),
     )
+
+
+def _command(folder: RunFolder, result: Found) -> str:
+    if folder.command == MERGE:
+        names = map(shown, result["runs"])
+        return shlex.join(["privet", MERGE, *names, "--out", name_of(folder)])
+    return command_of(folder, count=result["images"], png=result["png"])
 
 
 def _title(privacy: Privacy) -> str:

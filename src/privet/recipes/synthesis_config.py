@@ -23,7 +23,7 @@ from privet.recipes.presets import named
 from privet.recipes.release_presets import PRESETS
 from privet.recipes.releases import USUAL_SIZE, relative_noise
 from privet.recipes.run_config import Words, absolute, completed
-from privet.recipes.run_settings import relation_of, two_digits
+from privet.recipes.run_settings import portion_of, relation_of, two_digits
 from privet.recipes.sets import DataChoice, Sets
 from privet.recipes.synthesis_methods import SYSTEMS, System, needs_encoder
 from privet.release.fourier import median_distance
@@ -71,6 +71,7 @@ class SynthesisConfig:
         budget: what the run may spend.
         relation: which data sets are neighbours.
         ledger: the owner's, or none for one of the run's own.
+        portion: of the ledger that all private images lie in, as its owner declared.
         declared_size: the number of private images as the owner declares it, to two digits.
         seeded: whether noise comes from a seed, so that the run is not private.
         classes: how large synthetic classes are: balanced, or as released counts say.
@@ -87,6 +88,7 @@ class SynthesisConfig:
     relation: Relation
     encoder_data: str | None = None
     ledger: str | None = None
+    portion: str | None = None
     declared_size: float | None = None
     seeded: bool = False
     classes: str = BALANCED
@@ -117,7 +119,7 @@ class SynthesisConfig:
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Self:
         """The configuration that `to_json` was given."""
-        made: Self = FORMS.restored(cls, completed(body))
+        made: Self = FORMS.restored(cls, completed(body, portion=None))
         return made
 
 
@@ -138,6 +140,7 @@ def resolved(
         budget=asked.budget,
         relation=relation_of(asked),
         ledger=None if asked.ledger is None else absolute(asked.ledger),
+        portion=portion_of(asked),
         declared_size=two_digits(asked.declared_size),
         seeded=seeded,
         classes=named((BALANCED, RELEASED), asked.classes or BALANCED, "--classes"),

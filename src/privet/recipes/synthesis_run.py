@@ -200,7 +200,11 @@ def _run(
             reservation = find_or_reserve(
                 ledger,
                 state,
-                lambda: ledger.reserve(epsilon=stage.config.budget.epsilon, label=state.label),
+                lambda: ledger.reserve(
+                    epsilon=stage.config.budget.epsilon,
+                    label=state.label,
+                    portion=stage.config.portion,
+                ),
             )
             folder.write(STATE, asdict(replace(state, reservation=reservation.id)))
             require_kept(reservation, memory, folder, taught=stage.lessons is not None)

@@ -116,7 +116,7 @@ class SynthesisStage:
         """Refuse what the owner's ledger would not pay for; nothing is written."""
         if self.config.ledger is not None:
             with closing(Ledger.open(self.config.ledger)) as ledger:
-                ledger.require_room(self.plan)
+                ledger.require_room(self.plan, self.config.portion)
 
     def prepared(
         self, count: int, memory: Once, listener: Audience, device: torch.device | None = None

@@ -158,11 +158,9 @@ class PaidSet:
 def paid_set(asked: Asked, sets: Sets[ImageSet], *, seeded: bool) -> PaidSet | None:
     """What `--release` asks for, checked and with its share decided; none if nothing is asked."""
     if asked.release is None:
-        for name in _ONLY_WITH:
-            if getattr(asked, name) is not None:
-                raise ConfigError(f"--{name.replace('_', '-')} goes with --release: give both.")
         return None
-    _check(asked, sets)
+    if not isinstance(sets.private, ImageSet):
+        raise ConfigError("--release makes images: leave it out for tables and text.")
     words = asdict(asked) | {
         "method": asked.release_method or "sps-g",
         "preset": None,
@@ -182,9 +180,13 @@ def paid_set(asked: Asked, sets: Sets[ImageSet], *, seeded: bool) -> PaidSet | N
     return PaidSet(share=split.share, reason=split.reason, count=count, stage=stage)
 
 
-def _check(asked: Asked, sets: Sets[ImageSet]) -> None:
-    if not isinstance(sets.private, ImageSet):
-        raise ConfigError("--release makes images: leave it out for tables and text.")
+def check_words(asked: Asked) -> None:
+    """What can be refused before anything is read."""
+    if asked.release is None:
+        for name in _ONLY_WITH:
+            if getattr(asked, name) is not None:
+                raise ConfigError(f"--{name.replace('_', '-')} goes with --release: give both.")
+        return
     if asked.synthetic is not None:
         raise ConfigError("--release makes synthetic images itself: leave out --synthetic.")
     if two_digits(asked.declared_size) is None:

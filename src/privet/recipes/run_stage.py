@@ -31,7 +31,7 @@ from privet.privacy.accountants import PLD
 from privet.public import PublicRows, final_linear
 from privet.public.warm_up import seeded
 from privet.recipes.models import CentredHead, LocalLanguageModel, features
-from privet.recipes.paid_sets import PaidSet, paid_set
+from privet.recipes.paid_sets import PaidSet, check_words, paid_set
 from privet.recipes.private_training import check, expected_rows, noise_for, treated_as_public
 from privet.recipes.reading import public_rows, read_rows, tested_words
 from privet.recipes.run_config import Asked, RunConfig
@@ -261,6 +261,7 @@ def staged(
 ) -> Stage:
     """Read, decide and check everything; refuse what cannot work before anything is written."""
     _ = asked.budget  # the cheapest refusals come first
+    check_words(asked)
     rows, sets = read_rows(asked.data_choice, unread=unread)
     release = paid_set(asked, sets, seeded=noise_seed is not None)
     if release is not None:

@@ -57,7 +57,7 @@ class ReleaseQuote:
             for name, cost in self.alone.items()
         }
         words["release"] = f"{self.images:,} synthetic images for {self.share:g} of ε"
-        words["release noise"] = f"{round_up(self.noise_multiplier, 4):g}"
+        words["release noise multiplier"] = f"{round_up(self.noise_multiplier, 4):g}"
         if self.signals:
             words["signal over noise"] = "predicted from public images"
         return words | {f"  {each.name}": f"{each.ratio:.3g}" for each in self.signals}

@@ -580,7 +580,44 @@ def _two(value: float) -> str:
     return f"{float(f'{value:.2g}'):,g}"
 
 
+def hybrid() -> str:
+    """Both parents and the hybrid, each with all of ε; one line for every set and ε."""
+    runs = _kept("hybrid")["runs"]
+    shares = sorted({run["share"] for run in runs} - {"", "auto"})
+    columns = [("release", ""), ("training", ""), ("hybrid", "auto")]
+    columns += [("hybrid", share) for share in shares]
+    cells: dict[tuple[str, float], dict[tuple[str, str], list[dict[str, Any]]]] = {}
+    for run in runs:
+        line = cells.setdefault((run["data"], run["epsilon"]), {})
+        line.setdefault((run["method"], run["share"]), []).append(run)
+    head = ("", "ε", "release alone", "training alone", "proposed share", *shares)
+    rows = [
+        (
+            _HYBRID_SETS[data],
+            f"{epsilon:g}",
+            *[_hybrid_cell(line.get(each, [])) for each in columns],
+        )
+        for (data, epsilon), line in sorted(cells.items(), key=lambda item: _hybrid_order(item[0]))
+    ]
+    return _table(head, rows)
+
+
+def _hybrid_order(line: tuple[str, float]) -> tuple[int, float]:
+    return list(_HYBRID_SETS).index(line[0]), line[1]
+
+
+def _hybrid_cell(runs: list[dict[str, Any]]) -> str:
+    """The accuracy; of a proposed share, which it was."""
+    found = _seeds([run["accuracies"]["test"] for run in runs])
+    proposed = {run["release"]["share"] for run in runs if run["share"] == "auto"}
+    return f"{found} ({', '.join(f'{each:g}' for each in proposed)})" if proposed else found
+
+
+_HYBRID_SETS = {"mnist": "MNIST", "fashion_mnist": "FashionMNIST", "letters": "letters"}
+
+
 TABLES: dict[str, Callable[[], str]] = {
+    "hybrid": hybrid,
     "noise": noise,
     "demo": demo,
     "figures": figures,

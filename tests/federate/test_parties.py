@@ -44,7 +44,7 @@ def spent_by(party):
 
 def first_ask(server, stage=0):
     """What a server asks, and the release that it looks for."""
-    from privet.recipes.synthesis_config import encoder_choice
+    from privet.recipes.encoder_names import encoder_choice
     from tests.recipes.small import DictMemory
 
     public = server.public_images()

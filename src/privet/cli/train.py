@@ -201,6 +201,30 @@ def train(
     extended: Annotated[
         Number, option(_WARM_UP, "Let a share of the public rows join private batches.", "SHARE")
     ] = None,
+    release: Annotated[
+        Text,
+        option(
+            _WARM_UP,
+            "Spend a share of ε on a synthetic set of the private images first: it serves wherever "
+            "public images do. auto proposes the share. Needs --declared-size.",
+            "SHARE|auto",
+        ),
+    ] = None,
+    release_method: Annotated[
+        Text,
+        option(_WARM_UP, "How, as privet synthesize --method; sps-g by default.", _SLOT),
+    ] = None,
+    release_count: Annotated[
+        Whole, option(_WARM_UP, "How many synthetic images; 10,000 by default.", "N")
+    ] = None,
+    encoder: Annotated[
+        Text,
+        option(
+            _WARM_UP,
+            "What looks at images in the release, as privet synthesize --encoder; conv by default.",
+            "NAME|FILE",
+        ),
+    ] = None,
     declared_size: Annotated[
         Number,
         option(

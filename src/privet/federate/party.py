@@ -27,6 +27,7 @@ from privet.hedge import Hedge, Randomness
 from privet.privacy import Budget, Certificate, Ledger, Relation, Reservation, certify
 from privet.privacy.records import State
 from privet.recipes.encoder_cache import CachedEncoders, cache_folder
+from privet.recipes.encoder_names import encoder_choice
 from privet.recipes.encoders import EncoderChoice
 from privet.recipes.folder_memory import FolderMemory, probe_of, same_probe
 from privet.recipes.kept_releases import require_kept
@@ -35,7 +36,7 @@ from privet.recipes.run_folder import CERTIFICATE, CONFIG, LEDGER, STATE, RunFol
 from privet.recipes.run_ledger import find_or_reserve, open_ledger
 from privet.recipes.run_settings import relation_of
 from privet.recipes.sets import DataChoice, Sets, part_of, read_sets
-from privet.recipes.synthesis_config import SynthesisAsked, encoder_choice
+from privet.recipes.synthesis_config import SynthesisAsked
 from privet.recipes.synthesis_methods import Prepared, check, run, stage_release
 from privet.recipes.synthesis_stage import require_memory
 

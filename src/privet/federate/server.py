@@ -29,6 +29,7 @@ from privet.privacy.certificate import Certificate
 from privet.privacy.federated import FederatedCertificate
 from privet.recipes.choices import Situation
 from privet.recipes.encoder_cache import CachedEncoders, cache_folder
+from privet.recipes.encoder_names import encoder_choice
 from privet.recipes.folder_memory import FolderMemory, probe_of
 from privet.recipes.releases import (
     USUAL_SIZE,
@@ -41,7 +42,7 @@ from privet.recipes.releases import (
 )
 from privet.recipes.run_folder import CERTIFICATE, CONFIG, RESULT, STEPS, SYNTHETIC, RunFolder
 from privet.recipes.run_settings import two_digits
-from privet.recipes.synthesis_config import chosen_system, encoder_choice
+from privet.recipes.synthesis_config import chosen_system
 from privet.recipes.synthesis_images import write_shards, write_sheet
 from privet.recipes.synthesis_methods import Prepared, check, matched, stage_release
 from privet.recipes.synthesis_stage import Audience, require_memory

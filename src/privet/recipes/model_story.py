@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from privet.data import load
 from privet.data.guard import shown
 from privet.recipes.run_config import RunConfig
-from privet.recipes.run_folder import CONFIG, RESULT, RunFolder
+from privet.recipes.run_folder import CONFIG, RESULT, SYNTHETIC, RunFolder
 from privet.recipes.run_story import (
     command_of,
     metric_lines,
@@ -18,8 +19,9 @@ from privet.recipes.run_story import (
     tested_on,
     versions_of,
 )
+from privet.recipes.sample_strips import strips
 from privet.recipes.stored_evaluation import Kind, stored
-from privet.report import Bar, Curve, Figure, Measure, Privacy, Story
+from privet.report import Bar, Curve, Figure, Measure, Privacy, Samples, Story
 
 Found = Mapping[str, Any]
 
@@ -44,10 +46,11 @@ def model_story(folder: RunFolder) -> Story:
         lead=(
             f"{told}, and was trained by "
             f"{result['method']} with {result['parameters']:,} parameters in "
-            f"{result['steps_in_words']} steps."
+            f"{result['steps_in_words']} steps.{_after_release(result)}"
         ),
         figures=tuple(_figures(result, found, privacy, names, noun)),
         privacy=privacy,
+        samples=tuple(_samples(folder, result, names)),
         curves=tuple(_curves(folder)),
         classes=() if found is None or words else class_bars(names, found["by_class"], noun),
         classes_note=""
@@ -59,6 +62,16 @@ def model_story(folder: RunFolder) -> Story:
         settings=settings_of(folder),
         versions=versions_of(folder),
         command=command_of(folder),
+    )
+
+
+def _after_release(result: Found) -> str:
+    found = result.get("release")
+    if found is None:
+        return ""
+    return (
+        f" For {found['share']:g} of ε the run first made {found['images']:,} synthetic images of "
+        "the same data, which served as public ones do; the guarantee covers them too."
     )
 
 
@@ -96,10 +109,18 @@ def _figures(
     elif found is not None:
         yield Figure(f"{found['accuracy']:.1%}", "test accuracy", f"{found['count']:,} {noun}")
         yield Figure(f"{found['worst_class']:.1%}", "worst class", worst(names, found["by_class"]))
-    before = result["test_after_warm_up"]
-    if before is not None:
+    before, released = result["test_after_warm_up"], result.get("release")
+    if before is not None and released is not None:
+        yield Figure(_headline(before), "before private steps", "with its synthetic images")
+    elif before is not None:
         yield Figure(_headline(before), f"public {noun} alone", "before any private step")
     yield epsilon_figure(privacy)
+
+
+def _samples(folder: RunFolder, result: Found, names: Sequence[str]) -> Iterator[Samples]:
+    """Of the synthetic set that a run paid for and learned from."""
+    if result.get("release") is not None:
+        yield from strips(load(folder / SYNTHETIC), names)
 
 
 def _headline(found: Found) -> str:

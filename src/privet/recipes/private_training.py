@@ -5,6 +5,7 @@ The published systems are settings of it: see `recipes.methods`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -42,6 +43,7 @@ from privet.privacy import (
     PLD,
     Budget,
     Certificate,
+    Event,
     Plan,
     PoissonSteps,
     Relation,
@@ -68,16 +70,29 @@ class TrainedModel:
 
 
 def noise_for(
-    config: TrainingConfig, budget: Budget, relation: Relation, *, declared: bool
+    config: TrainingConfig,
+    budget: Budget,
+    relation: Relation,
+    *,
+    declared: bool,
+    before: Sequence[Event] = (),
 ) -> tuple[PoissonSum, Plan]:
-    """The least noise for a budget, and the plan: steps, and a count if no size is declared."""
+    """The least noise for a budget, and the plan: steps, and a count if no size is declared.
+
+    Args:
+        config: rate and number of steps.
+        budget: of everything together.
+        relation: which data sets are neighbours.
+        declared: whether the number of private rows is.
+        before: what the budget pays for first.
+    """
     count = () if declared else (size_mechanism(budget, relation).event,)
 
     def plan_at(sigma: float) -> Plan:
         steps = PoissonSteps(
             sampling_rate=config.sampling_rate, noise_multiplier=sigma, steps=config.steps
         )
-        return Plan((*count, steps))
+        return Plan((*before, *count, steps))
 
     sigma = noise_multiplier(plan_at, budget, relation, PLD())
     mechanism = PoissonSum(

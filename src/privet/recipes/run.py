@@ -1,8 +1,9 @@
 """`privet train` from beginning to end: refuse, prepare, reserve, train, certify; or go on.
 
 A run is durable in this order, so that a kill at any moment leaves something that `--resume`
-understands: its configuration; its name in the ledger; the reservation; the divisor; a checkpoint;
-results. Whatever is paid for twice is counted twice.
+understands: its configuration; its name in the ledger; the reservation; the release of a synthetic
+set, if there is one; the divisor; a checkpoint; results. Whatever is paid for twice is counted
+twice.
 """
 
 from __future__ import annotations
@@ -15,7 +16,15 @@ from typing import Any
 
 from privet import __version__
 from privet.errors import ConfigError, PrivacyError, Stopped
-from privet.hedge import Alone, Hedge, PoissonSum, Team, released_size, size_mechanism
+from privet.hedge import (
+    Alone,
+    Hedge,
+    PoissonSum,
+    Randomness,
+    Team,
+    released_size,
+    size_mechanism,
+)
 from privet.learn import Engine, EnginePlan, Progress
 from privet.learn import checkpoint as checkpoints
 from privet.learn.gradients import at_weights, trainable
@@ -86,13 +95,17 @@ def _begin(asked: Asked, session: Session, folder: RunFolder, listener: Listener
     folder.check_idle()
     folder.check_free(force=session.force)
     stage = staged(asked, noise_seed=session.noise_seed, device=session.device)
+    if stage.release is not None:
+        stage.release.require_alone(session.team)
     mechanism = stage.noise()
     for sentence in stage.warnings():
         listener.note(sentence)
     with folder.claimed():
         folder.check_free(force=session.force)  # another process may have been quicker
-        stage, engine, public_only = _prepared(stage, listener)
-        engine = spread(engine, stage.expected_batch(), session.team)
+        engine, public_only = None, None
+        if stage.release is None:
+            stage, engine, public_only = _prepared(stage, listener)
+            engine = spread(engine, stage.expected_batch(), session.team)
         kept = folder.clear()
         if kept is not None:
             listener.note(
@@ -117,6 +130,9 @@ def _resume(asked: Asked, session: Session, folder: RunFolder, listener: Listene
             asked.over(stored["asked"]), noise_seed=session.noise_seed, device=session.device
         )
         require_same(config, stage.config)
+        if stage.release is not None:
+            stage.release.require_same(stored["release"])
+            stage.release.require_alone(session.team)
         if session.tensorboard:
             begin_events(folder)
         if folder.has(RESULT):
@@ -128,9 +144,13 @@ def _resume(asked: Asked, session: Session, folder: RunFolder, listener: Listene
 
 def _recovered(
     stage: Stage, stored: dict[str, Any], folder: RunFolder, listener: Listener
-) -> tuple[Stage, EnginePlan, RunState]:
+) -> tuple[Stage, EnginePlan | None, RunState]:
     """What the killed process knew; warmed up again if there is no checkpoint yet."""
-    engine = _engine(stored["engine"])
+    engine = None if stored["engine"] is None else _engine(stored["engine"])
+    if stage.release is not None:
+        if folder.has(STATE):
+            return stage, engine, RunState.from_json(folder.read(STATE))
+        return stage, engine, _new_state(stage, stage.noise(), None, folder)
     if folder.has(CHECKPOINT):
         return stage.encoded(), engine, RunState.from_json(folder.read(STATE))
     stage, _, public_only = _prepared(stage, listener, engine)
@@ -179,14 +199,21 @@ def _prepared(
 
 def _run(
     stage: Stage,
-    engine: EnginePlan,
+    engine: EnginePlan | None,
     state: RunState,
     folder: RunFolder,
     listener: Listener,
     team: Team,
 ) -> RunResult:
     """All that touches the ledger and private rows; Ctrl-C leaves it to be resumed."""
+    release = stage.release
     try:
+        ready = None
+        if release is not None and not release.made(folder):
+            ready = release.prepared(folder, listener, stage.device)
+            if state.reservation is None:
+                for sentence in release.warnings(ready):
+                    listener.note(sentence)
         with closing(open_ledger(stage.config, state, folder)) as ledger:
             reservation = find_or_reserve(
                 ledger,
@@ -200,6 +227,14 @@ def _run(
             state = replace(state, reservation=reservation.id)
             folder.write(STATE, state.to_json())
             listener.note(f"Plan: {reservation.plan}; {stage.guarantee(reservation.plan)}.")
+            if release is not None:
+                release.require_kept(reservation, folder)
+                if ready is not None:
+                    hedge = release.hedge(reservation, Randomness(stage.noise_seed), stage.device)
+                    release.make(ready, hedge, folder, listener)
+                stage = stage.with_synthetic(release.images(folder))
+                stage, engine, state = _taught(stage, engine, state, folder, listener)
+            assert engine is not None
             listener.note(f"Engine: {engine}.")
             if stage.encoder is not None:
                 listener.note("Computing features of private images, behind the hedge.")
@@ -210,6 +245,19 @@ def _run(
             return _trained(hedge, stage, engine, state, folder, listener, team)
     except KeyboardInterrupt:
         raise Stopped(f"Stopped between steps: go on with {folder.command_to_resume}") from None
+
+
+def _taught(
+    stage: Stage, engine: EnginePlan | None, state: RunState, folder: RunFolder, listener: Listener
+) -> tuple[Stage, EnginePlan, RunState]:
+    """What only the set that a run paid for makes possible: a warm-up, the choice of an engine."""
+    if engine is not None and folder.has(CHECKPOINT):
+        return stage.encoded(), engine, state
+    stage, engine, known = _prepared(stage, listener, engine)
+    _write_config(folder, stage, engine)
+    state = replace(state, public_only=known)
+    folder.write(STATE, state.to_json())
+    return stage, engine, state
 
 
 def _trained(
@@ -283,22 +331,24 @@ def _recorder(
     )
 
 
-def _write_config(folder: RunFolder, stage: Stage, engine: EnginePlan) -> None:
-    folder.write(
-        CONFIG,
-        {
-            "schema": folder.schema,
-            "privet_version": __version__,
-            "asked": stage.asked.placed().given,
-            "config": stage.config.to_json(),
-            "engine": {
-                "name": engine.engine.name.value,
-                "physical_batch": engine.engine.physical_batch,
-                "seconds_per_unit": engine.seconds_per_unit,
-                "reason": engine.reason,
-            },
-        },
-    )
+def _write_config(folder: RunFolder, stage: Stage, engine: EnginePlan | None) -> None:
+    body = {
+        "schema": folder.schema,
+        "privet_version": __version__,
+        "asked": stage.asked.placed().given,
+        "config": stage.config.to_json(),
+        "engine": None,
+    }
+    if engine is not None:
+        body["engine"] = {
+            "name": engine.engine.name.value,
+            "physical_batch": engine.engine.physical_batch,
+            "seconds_per_unit": engine.seconds_per_unit,
+            "reason": engine.reason,
+        }
+    if stage.release is not None:
+        body["release"] = stage.release.to_json()
+    folder.write(CONFIG, body)
 
 
 def _engine(body: dict[str, Any]) -> EnginePlan:

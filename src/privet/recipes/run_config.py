@@ -9,6 +9,7 @@ from typing import Any, Protocol, Self
 
 from privet.errors import ConfigError
 from privet.privacy import Budget, Relation
+from privet.recipes.encoder_names import placed_encoders
 from privet.recipes.models import Model, is_gpt2
 from privet.recipes.row_kinds import RowKind
 from privet.recipes.sets import DataChoice
@@ -109,6 +110,10 @@ class Asked(Words):
     warm_up_steps: str | None = None
     warm_up_augment: str | None = None
     extended: float | None = None
+    release: str | None = None
+    release_method: str | None = None
+    release_count: int | None = None
+    encoder: str | None = None
     views: str | None = None
     perturb: str | None = None
     scale: str | None = None
@@ -118,9 +123,11 @@ class Asked(Words):
     diagnostics: bool | None = None
 
     def placed(self) -> Self:
-        """The model's folder too."""
+        """The model's folder too, and an encoder's file."""
         model = None if self.model is None else _placed_model(self.model)
-        return replace(super().placed(), model=model, synthetic=self.data_choice.synthetic)
+        encoder = None if self.encoder is None else placed_encoders(self.encoder)
+        synthetic = self.data_choice.synthetic
+        return replace(super().placed(), model=model, encoder=encoder, synthetic=synthetic)
 
     @property
     def data_choice(self) -> DataChoice:
@@ -145,6 +152,7 @@ class RunConfig:
         portion: of the ledger that all private rows lie in, as its owner declared.
         declared_size: the number of private rows as the owner declares it, to two digits.
         training: every setting of the training itself.
+        release: the share of ε that the release of a synthetic set would cost alone, if any.
         diagnostics: whether to look at private rows outside the guarantee.
         seeded: whether noise comes from a seed, so that the run is not private.
     """
@@ -160,6 +168,7 @@ class RunConfig:
     ledger: str | None = None
     portion: str | None = None
     declared_size: float | None = None
+    release: float | None = None
     diagnostics: bool = False
     seeded: bool = False
 
@@ -171,7 +180,7 @@ class RunConfig:
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Self:
         """The configuration that `to_json` was given."""
-        made: Self = FORMS.restored(cls, completed(with_kind(body), portion=None))
+        made: Self = FORMS.restored(cls, completed(with_kind(body), portion=None, release=None))
         return made
 
 

@@ -58,6 +58,9 @@ class Listener(Protocol):
     def step(self, news: News) -> None:
         """A step is done."""
 
+    def progress(self, name: str) -> Callable[[int, int], None]:
+        """To be told how much of how much is done before the first step."""
+
     def stopping(self) -> None:
         """Ctrl-C was noticed; called between any two instructions."""
 
@@ -75,7 +78,7 @@ class Costs:
         ]
 
     def __call__(self, paid: int) -> float:
-        """An upper bound; nothing is spent before the first step."""
+        """An upper bound; nothing is said before the first step."""
         return self._costs[bisect_left(self.counts, paid)] if paid else 0.0
 
     @property

@@ -23,6 +23,7 @@ from privet.recipes.run_folder import (
     MODEL,
     RESULT,
     STATE,
+    SYNTHETIC,
     RunFolder,
 )
 from privet.recipes.run_stage import Stage
@@ -39,10 +40,12 @@ class RunResult(FinishedRun):
         noun = self.summary.get("rows", "images")
         words: dict[str, object] = {"guarantee": self.summary["guarantee"]}
         if before is not None:
-            words[f"public {noun} alone"] = _told(before)
+            words[_before(self.summary, noun)] = _told(before)
         if found is not None:
             worst = f", worst class {found['worst_class']:.1%}" if "worst_class" in found else ""
             words["private model"] = f"{_told(found)}{worst}, {found['count']:,} {noun}"
+        if (release := self.summary.get("release")) is not None:
+            words["synthetic set"] = f"{release['images']:,} images in {self.folder / SYNTHETIC}"
         return words | {
             "steps": _steps_in_words(**self.summary["steps"]),
             "model": self.folder / MODEL,
@@ -50,6 +53,11 @@ class RunResult(FinishedRun):
             "metrics": self.folder / METRICS,
             "ledger": self.ledger,
         }
+
+
+def _before(summary: dict[str, Any], noun: str) -> str:
+    """What taught the model before its first private step."""
+    return f"public {noun} alone" if summary.get("release") is None else "before private steps"
 
 
 def _told(found: dict[str, Any]) -> str:
@@ -64,6 +72,8 @@ def write_results(
     """All files; the summary, which marks the run as done, comes last."""
     certificate = certify(reservation, public=stage.treated_as_public)
     folder.write(CERTIFICATE, certificate.to_json())
+    if stage.release is not None:
+        stage.release.write_card(folder)
     _write_tensors(folder, MODEL, "privet.model/1", all_weights(stage.network))
     if progress.ring:
         ring = {
@@ -116,7 +126,17 @@ def _summary(
         "parameters": stage.num_parameters,
         "test": None if found is None else found.to_json(),
         "test_after_warm_up": None if state.public_only is None else state.public_only.to_json(),
+        **_release(stage, certificate),
     }
+
+
+def _release(stage: Stage, certificate: Certificate) -> dict[str, Any]:
+    """Of a run that made a synthetic set: what it cost, and what the steps would have cost."""
+    if stage.release is None:
+        return {}
+    release, alone = stage.release, stage.alone(certificate.plan)
+    body = {"share": release.share, "reason": release.reason, "images": release.count}
+    return {"release": {**body, "epsilon_alone": alone}}
 
 
 def _steps_in_words(planned: int, done: int, paid_and_lost: int) -> str:

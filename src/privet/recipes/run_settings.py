@@ -33,7 +33,14 @@ _SCENARIOS = {
 Value = TypeVar("Value")
 
 
-def resolved(asked: Asked, rows: RowKind, sets: Sets[Any], *, seeded: bool) -> RunConfig:
+def resolved(
+    asked: Asked,
+    rows: RowKind,
+    sets: Sets[Any],
+    *,
+    seeded: bool,
+    release: float | None = None,
+) -> RunConfig:
     """The complete configuration: what was asked for, the preset's settings elsewhere."""
     budget = asked.budget
     asked = _in_scenario(asked)
@@ -58,6 +65,7 @@ def resolved(asked: Asked, rows: RowKind, sets: Sets[Any], *, seeded: bool) -> R
         portion=portion_of(asked),
         declared_size=two_digits(asked.declared_size),
         training=training,
+        release=release,
         diagnostics=bool(asked.diagnostics),
         seeded=seeded,
     )
@@ -74,7 +82,7 @@ def _in_scenario(asked: Asked) -> Asked:
     if asked.scenario is None:
         return asked
     warm_up, extended = _SCENARIOS[named(_SCENARIOS, asked.scenario, "--scenario")]
-    if asked.scenario == "extended" and asked.synthetic is not None:
+    if asked.scenario == "extended" and (asked.synthetic or asked.release) is not None:
         warm_up = SYNTHETIC  # as paper 000 has it; 004 makes none
     return replace(
         asked, warm_up=_or(asked.warm_up, warm_up), extended=_or(asked.extended, extended)
@@ -234,7 +242,7 @@ def _warm_up(asked: Asked, preset: Preset, sets: Sets[Any], augment: CropFlip) -
     if wanted == SYNTHETIC and sets.synthetic is None:
         raise ConfigError(
             "--warm-up synthetic needs --synthetic rows: make images of public ones with privet "
-            "synthesize --method edm."
+            "synthesize --method edm, or of private ones with --release."
         )
     epochs = _or(asked.warm_up_epochs, preset.warm_up.epochs)
     views = warm_up_views(asked.warm_up_augment, preset.warm_up, augment)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from privet.augment import to_float
+from privet.data import ImageSet
 from privet.errors import ConfigError
 from privet.hedge import (
     Hedge,
@@ -25,11 +26,12 @@ from privet.learn.equation import INPUTS, TARGETS
 from privet.learn.gradients import trainable
 from privet.learn.keys import Purpose
 from privet.measure import Accuracy, Perplexity, accuracy, perplexity, predictions
-from privet.privacy import Guarantee, Ledger, Plan, PoissonSteps, Reservation, Unit
+from privet.privacy import Event, Guarantee, Ledger, Plan, PoissonSteps, Reservation, Unit
 from privet.privacy.accountants import PLD
 from privet.public import PublicRows, final_linear
 from privet.public.warm_up import seeded
 from privet.recipes.models import CentredHead, LocalLanguageModel, features
+from privet.recipes.paid_sets import PaidSet, check_words, paid_set
 from privet.recipes.private_training import check, expected_rows, noise_for, treated_as_public
 from privet.recipes.reading import public_rows, read_rows, tested_words
 from privet.recipes.run_config import Asked, RunConfig
@@ -56,6 +58,7 @@ class Stage:
         keys: randomness outside the hedge.
         noise_seed: for tests; never saved.
         device: where the network lies.
+        release: a synthetic set that the run pays for; until it is made, black images stand in.
     """
 
     asked: Asked
@@ -68,6 +71,12 @@ class Stage:
     noise_seed: int | None
     device: torch.device
     encoder: nn.Module | None = None
+    release: PaidSet | None = None
+
+    def with_synthetic(self, images: ImageSet) -> Stage:
+        """With the set that the run made, in the place of what stood in for it."""
+        material = replace(self.material, synthetic=_rows(images, self.device))
+        return replace(self, material=material)
 
     def encoded(self) -> Stage:
         """With features in place of inputs, if the network wants them."""
@@ -119,8 +128,14 @@ class Stage:
             steps=training.steps,
         )
         if self.config.declared_size is not None:
-            return Plan((steps,))
-        return Plan((size_mechanism(self.config.budget, self.config.relation).event, steps))
+            return Plan((*self.before, steps))
+        count = size_mechanism(self.config.budget, self.config.relation).event
+        return Plan((*self.before, count, steps))
+
+    @property
+    def before(self) -> tuple[Event, ...]:
+        """What is released before the first step, besides a count."""
+        return () if self.release is None else self.release.events
 
     def noise(self) -> PoissonSum:
         """The least noise for the budget; refused if the owner's ledger has no room for it."""
@@ -130,6 +145,7 @@ class Stage:
             config.budget,
             config.relation,
             declared=config.declared_size is not None,
+            before=self.before,
         )
         if config.ledger is not None:
             ledger = Ledger.open(config.ledger)
@@ -147,6 +163,14 @@ class Stage:
             unit=Unit.EXAMPLE,
             accountant=PLD().name,
         )
+
+    def alone(self, plan: Plan) -> dict[str, float]:
+        """What a release, and all that comes after it, would cost without the other."""
+        if self.release is None:
+            return {}
+        parts = {"release": plan.events[: len(self.before)], "steps": plan.events[-1:]}
+        delta, relation = self.config.budget.delta, self.config.relation
+        return {name: PLD().epsilon(some, delta, relation) for name, some in parts.items()}
 
     def expected_batch(self) -> float | None:
         """Rows in a step, if their number is declared."""
@@ -183,17 +207,19 @@ class Stage:
     @property
     def treated_as_public(self) -> tuple[str, ...]:
         """For the certificate."""
-        training, used = (
-            self.config.training,
-            list(treated_as_public(self.config.training, self.material)),
-        )
-        if training.warm_up is not None and self.material.public_classes is not None:
+        training, material = self.config.training, self.material
+        used: list[str] = []
+        if self.release is not None:
+            material = replace(material, synthetic=None)  # it is paid for
+            used.extend(self.release.stage.treated_as_public)
+        used.extend(treated_as_public(training, material))
+        if training.warm_up is not None and material.public_classes is not None:
             used.append("public rows have other classes: a warm-up head of their own was dropped")
         used.extend(self.config.rows.treated_as_public)
         used.extend(self.config.model.treated_as_public)
         if not self.config.model.sees_inputs:
-            kind = "synthetic" if self.material.public is None else "public"
-            if self.material.public is not None or self.material.synthetic is not None:
+            kind = "synthetic" if material.public is None else "public"
+            if material.public is not None or material.synthetic is not None:
                 used.append(f"{kind} rows for the mean and the deviations of features")
         if self.test is not None:
             what = "perplexity" if self.material.words else "accuracy"
@@ -204,6 +230,8 @@ class Stage:
         """What is allowed and yet worth a sentence."""
         size, delta = self.config.declared_size, self.config.budget.delta
         notes = list(self.sets.notes)
+        if self.release is not None:
+            notes.extend(self.release.sentences)
         nearest = preset_of(self.asked, len(self.class_names)).fitted_to
         if nearest is not None:
             notes.append(f"The preset has no settings for this ε: those for {nearest:g} are used.")
@@ -233,8 +261,13 @@ def staged(
 ) -> Stage:
     """Read, decide and check everything; refuse what cannot work before anything is written."""
     _ = asked.budget  # the cheapest refusals come first
+    check_words(asked)
     rows, sets = read_rows(asked.data_choice, unread=unread)
-    config = resolved(asked, rows, sets, seeded=noise_seed is not None)
+    release = paid_set(asked, sets, seeded=noise_seed is not None)
+    if release is not None:
+        sets = replace(sets, synthetic=release.stand_in())
+    share = None if release is None else release.share
+    config = resolved(asked, rows, sets, seeded=noise_seed is not None, release=share)
     keys = Keys(config.training.seed, _view_seed(noise_seed))
     shape = config.rows.shape
     place = usable_device(device)
@@ -265,6 +298,7 @@ def staged(
         keys=keys,
         noise_seed=noise_seed,
         device=place,
+        release=release,
     )
 
 

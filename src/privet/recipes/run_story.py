@@ -102,7 +102,8 @@ def _reserved(epsilon: float) -> str:
 
 def settings_of(folder: RunFolder) -> tuple[Fact, ...]:
     """All of them, places by their last names alone: a page is there to be passed on."""
-    return tuple(_flat("", folder.read(CONFIG)["config"]))
+    body = folder.read(CONFIG)
+    return (*_flat("", body["config"]), *_flat("synthetic", body.get("release", {})))
 
 
 def _flat(name: str, value: Any) -> Iterator[Fact]:

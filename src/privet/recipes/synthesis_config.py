@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, is_dataclass, replace
-from pathlib import Path
 from typing import Any, Self
 
 import torch
@@ -15,7 +13,8 @@ from privet.data import ImageSet
 from privet.errors import ConfigError
 from privet.privacy import Budget, Event, Relation
 from privet.recipes.choices import Chosen, Situation
-from privet.recipes.encoders import ENCODERS, SAVED, EncoderChoice, Saved, Several
+from privet.recipes.encoder_names import encoder_choice, placed_encoders
+from privet.recipes.encoders import SAVED, EncoderChoice
 from privet.recipes.forms import Forms
 from privet.recipes.mean_embeddings import DpMerf
 from privet.recipes.models import ImageShape
@@ -29,11 +28,8 @@ from privet.recipes.synthesis_methods import SYSTEMS, System, needs_encoder
 from privet.release.fourier import median_distance
 
 FORMS = Forms({System: SYSTEMS, EncoderChoice: SAVED})
-_TYPED = Forms({EncoderChoice: ENCODERS})
-_FILE = ".safetensors"
 _FOR_MEDIAN = 1000  # public images
 BALANCED, RELEASED = "balanced", "released"
-_BETWEEN = re.compile(r"\+(?=[^\d])")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,10 +45,7 @@ class SynthesisAsked(Words):
     def placed(self) -> Self:
         """Files in full."""
         data = None if self.encoder_data is None else _placed(self.encoder_data)
-        encoder = self.encoder
-        if encoder is not None:
-            names = _several(encoder)
-            encoder = "+".join(absolute(each) if _is_file(each) else each for each in names)
+        encoder = None if self.encoder is None else placed_encoders(self.encoder)
         return replace(super().placed(), encoder=encoder, encoder_data=data)
 
 
@@ -103,6 +96,13 @@ class SynthesisConfig:
     def before(self) -> tuple[Event, ...]:
         """What the budget pays for besides releases: the training of a private encoder."""
         return self.encoder.events(self.budget, self.relation) if needs_encoder(self.system) else ()
+
+    @property
+    def relative_noise(self) -> float:
+        """Of one release: its noise multiplier over the number of images in a class."""
+        return relative_noise(
+            self.budget, self.relation, self.declared_size, self.num_classes, self.before
+        )
 
     @property
     def made_by(self) -> Mapping[str, Any]:
@@ -167,11 +167,10 @@ def chosen_system(method: str, preset: str, situation: Situation, epsilon: float
 
 
 def _situation(config: SynthesisConfig, sets: Sets[ImageSet]) -> Situation:
-    size, classes = config.declared_size, config.num_classes
     return Situation(
-        relative_noise=relative_noise(config.budget, config.relation, size, classes, config.before),
-        size=size or USUAL_SIZE,
-        num_classes=classes,
+        relative_noise=config.relative_noise,
+        size=config.declared_size or USUAL_SIZE,
+        num_classes=config.num_classes,
         image_shape=config.image_shape,
         median_distance=_median_distance(config, sets),
     )
@@ -203,27 +202,3 @@ def _system(text: str, start: System, situation: Situation) -> System:
     nested = {type(each): each for each in values if is_dataclass(each)}
     system: System = FORMS.read(System, text, "--method", {type(start): start, **nested})
     return system
-
-
-def encoder_choice(text: str) -> EncoderChoice:
-    """One, or several with a + between them."""
-    found = tuple(map(_one_encoder, _several(text)))
-    return found[0] if len(found) == 1 else Several(choices=found)
-
-
-def _one_encoder(text: str) -> EncoderChoice:
-    if _is_file(text):
-        return Saved(file=absolute(text))
-    encoder: EncoderChoice = _TYPED.read(EncoderChoice, text, "--encoder")
-    return encoder
-
-
-def _several(text: str) -> list[str]:
-    """What stands between +, but for that of a number such as 1e+3 and of a file's name."""
-    if Path(text).expanduser().is_file():
-        return [text]
-    return _BETWEEN.split(text)
-
-
-def _is_file(text: str) -> bool:
-    return text.endswith(_FILE) and text.partition(":")[0] not in ENCODERS

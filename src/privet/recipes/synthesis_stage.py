@@ -169,6 +169,11 @@ def staged(asked: SynthesisAsked, *, seeded: bool = False, unread: bool = False)
     """
     _ = asked.budget
     sets = read_sets(asked.data_choice, unread=unread, require_labels=False)
+    return staged_with(asked, sets, seeded=seeded)
+
+
+def staged_with(asked: SynthesisAsked, sets: Sets[ImageSet], *, seeded: bool) -> SynthesisStage:
+    """Likewise, with images that were read before."""
     config, choices = resolved(asked, sets, seeded=seeded)
     check(config.system, config.image_shape)
     if needs_encoder(config.system) and lessons_of(config.encoder) is not None:

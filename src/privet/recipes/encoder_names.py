@@ -1,0 +1,46 @@
+"""Encoders as they are typed: names with settings, files, or several with a + between them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from privet.recipes.encoders import ENCODERS, EncoderChoice, Saved, Several
+from privet.recipes.forms import Forms
+
+_TYPED = Forms({EncoderChoice: ENCODERS})
+_FILE = ".safetensors"
+_BETWEEN = re.compile(r"\+(?=[^\d])")
+
+
+def encoder_choice(text: str) -> EncoderChoice:
+    """One, or several with a + between them."""
+    found = tuple(map(_one_encoder, _several(text)))
+    return found[0] if len(found) == 1 else Several(choices=found)
+
+
+def placed_encoders(text: str) -> str:
+    """The same with files that are found from any folder."""
+    return "+".join(_absolute(each) if _is_file(each) else each for each in _several(text))
+
+
+def _one_encoder(text: str) -> EncoderChoice:
+    if _is_file(text):
+        return Saved(file=_absolute(text))
+    encoder: EncoderChoice = _TYPED.read(EncoderChoice, text, "--encoder")
+    return encoder
+
+
+def _several(text: str) -> list[str]:
+    """What stands between +, but for that of a number such as 1e+3 and of a file's name."""
+    if Path(text).expanduser().is_file():
+        return [text]
+    return _BETWEEN.split(text)
+
+
+def _is_file(text: str) -> bool:
+    return text.endswith(_FILE) and text.partition(":")[0] not in ENCODERS
+
+
+def _absolute(path: str) -> str:
+    return str(Path(path).expanduser().resolve())

@@ -32,6 +32,7 @@ from privet.cli.run_options import (
     Target,
     TensorBoard,
     Text,
+    User,
     Whole,
     option,
 )
@@ -204,11 +205,12 @@ def train(
         Number,
         option(
             PRIVACY,
-            "The number of private rows as their owner declares it; else 1% of the budget "
-            "releases a count.",
+            "The number of private rows, or of users, as their owner declares it; else 1% of the "
+            "budget releases a count.",
             "N",
         ),
     ] = None,
+    user: User = None,
     relation: Relation = None,
     ledger: LedgerFile = None,
     diagnostics: Annotated[

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol, Self
 
 from privet.errors import ConfigError
-from privet.privacy import Budget, Relation
+from privet.privacy import Budget, Relation, Unit
 from privet.recipes.models import Model, is_gpt2
 from privet.recipes.row_kinds import RowKind
 from privet.recipes.sets import DataChoice
@@ -30,6 +30,7 @@ class Words:
     channels: str | None = None
     target: str | None = None
     schema: str | None = None
+    user: str | None = None
     declared_size: float | None = None
     ledger: str | None = None
     relation: str | None = None
@@ -81,6 +82,7 @@ class Words:
             channels=self.channels,
             target=self.target,
             schema=self.schema,
+            user=self.user,
             seed=self.seed or 0,
         ).placed()
 
@@ -141,7 +143,7 @@ class RunConfig:
         budget: what the run may spend.
         relation: which data sets are neighbours.
         ledger: the owner's, or none for one of the run's own.
-        declared_size: the number of private rows as the owner declares it, to two digits.
+        declared_size: the number of private units as the owner declares it, to two digits.
         training: every setting of the training itself.
         diagnostics: whether to look at private rows outside the guarantee.
         seeded: whether noise comes from a seed, so that the run is not private.
@@ -159,6 +161,16 @@ class RunConfig:
     declared_size: float | None = None
     diagnostics: bool = False
     seeded: bool = False
+
+    @property
+    def unit(self) -> Unit:
+        """What is protected."""
+        return self.data.unit
+
+    @property
+    def units(self) -> str:
+        """What sizes, rates and batches count, in words."""
+        return self.rows.noun if self.unit is Unit.EXAMPLE else "users"
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values, with a kind in every slot."""

@@ -114,9 +114,7 @@ class SynthesisStage:
 
     def require_room(self) -> None:
         """Refuse what the owner's ledger would not pay for; nothing is written."""
-        if self.config.ledger is not None:
-            with closing(Ledger.open(self.config.ledger)) as ledger:
-                ledger.require_room(self.plan)
+        require_ledger_room(self.config.ledger, self.plan)
 
     def prepared(
         self, count: int, memory: Once, listener: Audience, device: torch.device | None = None
@@ -195,6 +193,13 @@ def staged(asked: SynthesisAsked, *, seeded: bool = False, unread: bool = False)
     _ = stage.mechanisms  # which refuse clip norms that cannot be
     require_memory(max(each.embedding.num_coordinates for each in stage.outline))
     return stage
+
+
+def require_ledger_room(path: str | None, plan: Plan) -> None:
+    """Refuse what the owner's ledger, if there is one, would not pay for."""
+    if path is not None:
+        with closing(Ledger.open(path)) as ledger:
+            ledger.require_room(plan)
 
 
 def require_memory(coordinates: int) -> None:

@@ -30,11 +30,12 @@ class Task(Protocol):
         """All its settings: a run that was done with others is stale."""
 
 
-def arguments(description: str | None) -> argparse.ArgumentParser:
-    """Options that all such studies have."""
+def arguments(description: str | None, *, public: bool = True) -> argparse.ArgumentParser:
+    """Options that all such studies have, and `--public` for those that need it."""
     parser = argparse.ArgumentParser(description=(description or "").splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True, help="A folder with the .npz files.")
-    parser.add_argument("--public", type=Path, required=True, help="A folder of public data.")
+    parser.add_argument("--data", type=Path, required=True, help="A folder with the data.")
+    if public:
+        parser.add_argument("--public", type=Path, required=True, help="A folder of public data.")
     parser.add_argument("--only", default="", help="Runs whose key contains this text.")
     parser.add_argument("--minutes", type=float, default=1e9, help="Start no run after these.")
     parser.add_argument("--stale", action="store_true", help="Runs of other settings once more.")

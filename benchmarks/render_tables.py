@@ -399,6 +399,52 @@ def _public_study(study: str, title: str) -> str:
     return _table((title, "after the warm-up", "after private steps"), rows)
 
 
+def beyond_images() -> str:
+    """Text and tables by the columns of paper 004."""
+    by_place: dict[tuple[str, float], dict[tuple[str, str], Rows]] = {}
+    for each in _kept("beyond_images")["runs"]:
+        line = by_place.setdefault((each["data"], each["epsilon"]), {})
+        line.setdefault((each["method"], each["scenario"]), []).append(each)
+    names = {"wikitext-2": "WikiText-2, perplexity", "location": "Location-30", "people": "People"}
+    columns = {
+        (method, scenario): f"{name} {words}"
+        for method, name in (("dp-sgd", "DP-SGD"), ("dope", "DOPE"))
+        for scenario, words in _SCENARIOS.items()
+    }
+    rows = [
+        (
+            names[data],
+            f"{epsilon:g}",
+            _public_alone([run for runs in line.values() for run in runs]),
+            *(_beyond(line.get(column, [])) for column in columns),
+        )
+        for (data, epsilon), line in sorted(by_place.items())
+    ]
+    return _table(("data", "ε", "public alone", *columns.values()), rows)
+
+
+_SCENARIOS = {
+    "cold": "cold",
+    "warm": "warm",
+    "cold-extended": "cold-ext.",
+    "extended": "warm-ext.",
+}
+
+
+def _public_alone(runs: Rows) -> str:
+    """After the warm-up, which runs of one seed share."""
+    known = {run["seed"]: run for run in runs if run["public_alone"] is not None}
+    return _beyond([{**run, "value": run["public_alone"]} for run in known.values()])
+
+
+def _beyond(runs: Rows) -> str:
+    if not runs:
+        return ""
+    value = sum(run["value"] for run in runs) / len(runs)
+    text = f"{value:.0f}" if runs[0]["measure"] == "perplexity" else f"{100 * value:.1f}"
+    return f"{text} ({len(runs)})"
+
+
 def public_cost() -> str:
     """What surrounds a network on the public side costs."""
     found = _results("public_cost")
@@ -564,6 +610,8 @@ def studies_so_far() -> str:
     lines += [("`release_table.py`", _DATA.get(data, data), str(n)) for data, n in released.items()]
     ladder = Counter(each.get("study", each["kind"]) for each in _kept("public_ladder")["runs"])
     lines += [("`public_ladder.py`", name, str(count)) for name, count in ladder.items()]
+    beyond = Counter(each["data"] for each in _kept("beyond_images")["runs"])
+    lines += [("`beyond_images.py`", name, str(count)) for name, count in beyond.items()]
     lines += [("`release_ablations.py`", name, str(count)) for name, count in _ablations().items()]
     return _table(("script", "part", "runs there"), lines)
 
@@ -638,6 +686,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "public_ladder": public_ladder,
     "public_studies": public_studies,
     "public_cost": public_cost,
+    "beyond_images": beyond_images,
     "choosing": choosing,
     "choosing_epsilon": choosing_epsilon,
     "choosing_noise": choosing_noise,

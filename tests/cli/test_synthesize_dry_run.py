@@ -8,7 +8,7 @@ import pytest
 
 from privet.cli.progress import Watch
 from privet.privacy import Ledger
-from privet.recipes import synthesis_run
+from privet.recipes import synthesis_course
 from tests.cli.runs import QUICK_SYNTHESIS, SYSTEMS
 
 
@@ -76,7 +76,7 @@ class TestDryRun:
 
 
 def test_what_noise_swamps_is_said_before_it_is_paid_for(synthesize, encoder, monkeypatch):
-    said, reserve = [], synthesis_run.find_or_reserve
+    said, reserve = [], synthesis_course.find_or_reserve
 
     def reserved(*words):
         said.append("reserved")
@@ -88,7 +88,7 @@ def test_what_noise_swamps_is_said_before_it_is_paid_for(synthesize, encoder, mo
         assert synthesize(f"{method} {words}", out=out).code == 0
         return said[: said.index("reserved")]
 
-    monkeypatch.setattr(synthesis_run, "find_or_reserve", reserved)
+    monkeypatch.setattr(synthesis_course, "find_or_reserve", reserved)
     monkeypatch.setattr(Watch, "note", lambda _, sentence: said.append(sentence))
     [everything] = before_the_reservation(f"{SYSTEMS['sps-g']} --epsilon 0.001", "a")
     assert "At ε = 0.001 noise swamps every block of this release (signal over" in everything

@@ -10,7 +10,7 @@ import pytest
 from privet.data import load
 from privet.hedge import Hedge
 from privet.privacy import Ledger, Reservation
-from privet.recipes import synthesis_images, synthesis_run
+from privet.recipes import synthesis_course, synthesis_images, synthesis_run
 from privet.recipes.folder_memory import FolderMemory
 from privet.release import Embedding
 from privet.synthesis import generating
@@ -45,7 +45,7 @@ def test_a_seeded_run_that_is_killed_everywhere_ends_bit_for_bit_the_same(tmp_pa
 @pytest.mark.parametrize(
     ("owner", "name", "number"),
     [
-        (synthesis_run, "replace", 1),  # reserved, and its id is not written down
+        (synthesis_course, "replace", 1),  # reserved, and its id is not written down
         (Hedge, "release", 1),
         (generating, "_latents", 2),
         (synthesis_images, "write_shard", 2),
@@ -116,7 +116,7 @@ def test_stages_go_on_between_releases(synthesize, tmp_path, encoder, killed_at)
 
 
 def test_a_run_that_never_began_is_not_resumed(synthesize, tmp_path, killed_at):
-    patch = killed_at(synthesis_run, "asdict", 2)  # of the state
+    patch = killed_at(synthesis_course, "asdict", 2)  # of the state
     die(synthesize)
     patch.undo()
     refused = synthesize("--resume")

@@ -24,7 +24,7 @@ Data = Annotated[
     typer.Argument(
         metavar="DATA",
         help="The private data: images by a built-in name (digits, mnist5k) or a path, a table "
-        "(.csv, or .parquet with --target), or a text (with --task).",
+        "(.csv, .jsonl, or .parquet with --target), or a text (with --task).",
         show_default=False,
         rich_help_panel=MAIN,
     ),
@@ -38,7 +38,19 @@ Public = Annotated[
 ]
 Resize = Annotated[Text, option(DATA, "Bring images to one size: 32 or 32x48.", "SIZE")]
 Channels = Annotated[Text, option(DATA, "Bring images to colour or to grey.", "rgb|grey")]
-Target = Annotated[Text, option(DATA, "For a table, the column to predict.", "COLUMN")]
+Target = Annotated[
+    Text,
+    option(DATA, "For a table, the column to predict; with --task, its column of texts.", "COLUMN"),
+]
+User = Annotated[
+    Text,
+    option(
+        PRIVACY,
+        "For a table, the column that says whose each row is: all rows of a user are protected "
+        "together, and sizes, shares and rates are of users.",
+        "COLUMN",
+    ),
+]
 SchemaFile = Annotated[
     Text,
     option(
@@ -52,7 +64,8 @@ Relation = Annotated[
     Text,
     option(
         PRIVACY,
-        "Which private data sets count as neighbours; an image or a row is what is protected.",
+        "Which private data sets count as neighbours; an image, a row or, with --user, a user is "
+        "what is protected.",
         "add-remove|replace-one",
     ),
 ]

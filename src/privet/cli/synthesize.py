@@ -1,4 +1,4 @@
-"""`privet synthesize`: from private images to a synthetic data set that anyone may use."""
+"""`privet synthesize`: from private images or a private table to a set that anyone may use."""
 
 from __future__ import annotations
 
@@ -29,8 +29,11 @@ from privet.cli.run_options import (
     Relation,
     Resize,
     Resume,
+    SchemaFile,
+    Target,
     TensorBoard,
     Text,
+    User,
     Whole,
     option,
 )
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     from privet.recipes.public_synthesis import PublicQuote, PublicResult
     from privet.recipes.synthesis_quote import SynthesisQuote
     from privet.recipes.synthesis_result import SynthesisResult
+    from privet.recipes.table_run import TableResult
 
 
 def synthesize(
@@ -49,9 +53,9 @@ def synthesize(
         Text,
         option(
             MAIN,
-            "sps-g, dp-mepf, dp-merf, sps or sps-plus; or edm or ddpm, which make public images of "
-            "public ones. Settings follow a colon and win over all others, such as "
-            "sps-g:deep=64,iterations=800.",
+            "sps-g, dp-mepf, dp-merf (which also makes tables), sps or sps-plus; or edm or ddpm, "
+            "which make public images of public ones. Settings follow a colon and win over all "
+            "others, such as sps-g:deep=64,iterations=800.",
             "NAME[:KEY=VALUE,…]",
         ),
     ] = None,
@@ -59,7 +63,7 @@ def synthesize(
     delta: Delta = None,
     count: Annotated[
         Whole,
-        option(MAIN, "How many images; with --resume more than before, for nothing.", "N"),
+        option(MAIN, "How many images or rows; with --resume more than before, for nothing.", "N"),
     ] = None,
     out: Out = None,
     preset: Annotated[
@@ -76,6 +80,8 @@ def synthesize(
         Text,
         option(DATA, "Images that are left out, declared not to be private.", "SHARE|COUNT|PATH"),
     ] = None,
+    target: Target = None,
+    schema: SchemaFile = None,
     resize: Resize = None,
     channels: Channels = None,
     encoder: Annotated[
@@ -97,11 +103,12 @@ def synthesize(
         Number,
         option(
             PRIVACY,
-            "The number of private images as their owner declares it: the more there are, the "
-            "more numbers are released.",
+            "The number of private images, rows or users as their owner declares it: the more "
+            "there are, the more numbers are released.",
             "N",
         ),
     ] = None,
+    user: User = None,
     relation: Relation = None,
     ledger: LedgerFile = None,
     portion: Portion = None,
@@ -125,7 +132,8 @@ def synthesize(
         Text,
         option(
             METHOD,
-            "How large synthetic classes are: equally (default), or as released counts say.",
+            "How large synthetic classes are: equally (default for images), or as released counts "
+            "say (default for tables).",
             "balanced|released",
         ),
     ] = None,
@@ -152,10 +160,14 @@ def synthesize(
     """
     from privet.recipes.public_synthesis import is_public, quote_public, synthesize_public
     from privet.recipes.run import Session
+    from privet.recipes.run_folder import RunFolder
     from privet.recipes.synthesis_config import SynthesisAsked
     from privet.recipes.synthesis_quote import quote
     from privet.recipes.synthesis_run import synthesize as run
     from privet.recipes.synthesis_teamwork import help_synthesis
+    from privet.recipes.table_config import of_table
+    from privet.recipes.table_run import synthesize_table
+    from privet.recipes.table_stage import quote_table
     from privet.recipes.teamwork import helps, team_for
 
     asked = SynthesisAsked.of({**context.params, "soft_labels": soft_labels or None})
@@ -164,8 +176,11 @@ def synthesize(
             help_synthesis(team)
             return
         public_only = is_public(asked, out, resume=resume)
+        earlier = RunFolder(out, "synthesize") if resume and out is not None else None
+        table = not public_only and of_table(asked, earlier)
         if dry_run:
-            _show(quote_public(asked) if public_only else quote(asked, watch), json)
+            look = quote_table if table else quote
+            _show(quote_public(asked) if public_only else look(asked, watch), json)
             return
         if out is None:
             raise ConfigError("Give --out: the folder where the run goes.")
@@ -178,12 +193,15 @@ def synthesize(
             tensorboard=tensorboard,
             team=team,
         )
-        start = synthesize_public if public_only else run
+        private = synthesize_table if table else run
+        start = synthesize_public if public_only else private
         result = start(asked, session, watch, count=count, png=png)
     _show(result, json)
 
 
-def _show(found: SynthesisQuote | SynthesisResult | PublicQuote | PublicResult, json: bool) -> None:
+def _show(
+    found: SynthesisQuote | SynthesisResult | TableResult | PublicQuote | PublicResult, json: bool
+) -> None:
     if json:
         print_json(found.to_json())
         return

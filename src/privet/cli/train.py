@@ -33,6 +33,7 @@ from privet.cli.run_options import (
     Target,
     TensorBoard,
     Text,
+    User,
     Whole,
     option,
 )
@@ -229,11 +230,12 @@ def train(
         Number,
         option(
             PRIVACY,
-            "The number of private rows as their owner declares it; else 1% of the budget "
-            "releases a count.",
+            "The number of private rows, or of users, as their owner declares it; else 1% of the "
+            "budget releases a count.",
             "N",
         ),
     ] = None,
+    user: User = None,
     relation: Relation = None,
     ledger: LedgerFile = None,
     portion: Portion = None,

@@ -8,7 +8,7 @@ number depends on more than one private row.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
@@ -197,6 +197,18 @@ class Schema:
     def width(self) -> int:
         """How many numbers a row becomes."""
         return sum(each.width for each in self.columns)
+
+    def without(self, user: str) -> Schema:
+        """The same, which learns nothing from a column of users, be it there or not."""
+        declared = {each.name: each for each in self.columns}
+        if user not in declared:
+            return replace(self, columns=(*self.columns, Ignored(name=user)))
+        if declared[user].width:
+            raise ConfigError(
+                f"The schema learns from the column {shown(repr(user))}, which --user names: "
+                "declare it as ignored."
+            )
+        return self
 
     def require_columns(self, names: list[str], where: object, *, target: bool) -> None:
         """Refuse a table that has other columns than this one; ignored ones may be absent.

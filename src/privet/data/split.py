@@ -94,6 +94,34 @@ def divided(
     )
 
 
+def divided_by_user(
+    users: NDArray[np.str_],
+    *,
+    public: float | int | None = None,
+    test: float | int | None = None,
+    seed: int,
+) -> Places:
+    """Likewise, with all rows of a user in one part: shares and counts are of users.
+
+    Args:
+        users: whose each row is.
+        public: a share or a count of users.
+        test: likewise.
+        seed: of the draw.
+    """
+    known, owner = np.unique(users, return_inverse=True)
+    places = divided(np.zeros(len(known), np.int64), public=public, test=test, seed=seed)
+
+    def rows(some: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.flatnonzero(np.isin(owner, some))
+
+    return Places(
+        private=rows(places.private),
+        public=None if places.public is None else rows(places.public),
+        test=None if places.test is None else rows(places.test),
+    )
+
+
 def _check_shares(public: float | int | None, test: float | int | None) -> None:
     total = sum(float(part) for part in (public, test) if isinstance(part, float))
     if total >= 1:

@@ -33,7 +33,8 @@ def decoded(
         place += column.width
         if isinstance(column, Numeric):
             share = (np.clip(own[:, 0], -1, 1) + 1) / 2
-            found[column.name] = pa.array(column.low + share * (column.high - column.low))
+            values = column.low + share * (column.high - column.low)
+            found[column.name] = pa.array(np.clip(values, column.low, column.high))
         elif isinstance(column, Binary):
             second = generator.random(len(own)) < (own[:, 0] + 1) / 2
             found[column.name] = pa.array(np.array(column.values)[second.astype(int)].tolist())

@@ -7,6 +7,7 @@ category is ever inferred from private rows. Names and stored types of columns a
 from __future__ import annotations
 
 import csv
+import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,27 +25,31 @@ if TYPE_CHECKING:
 MISSING = ("", "?", "NA", "N/A", "#N/A", "NaN", "nan", "NULL", "null")
 """Texts that mean that there is no value."""
 
-_SUFFIXES = (".csv", ".parquet")
+SUFFIXES = (".csv", ".parquet", ".jsonl")
+"""Of files that are tables."""
+_KINDS = ".csv, .parquet or .jsonl"
 _WHOLE = re.compile(r"([+-]?\d+)\.0*")
 _TRUTHS = ("true", "false")
 
 
 def read_table(source: str | Path, *, max_bytes: int = 64 * GIB) -> pa.Table:
-    """All columns of a CSV file, as texts, or of a Parquet file, as they are stored.
+    """All columns of a CSV file or of JSON lines, as texts, or of a Parquet file, as stored.
 
     Args:
-        source: a .csv file whose first line names the columns, or a .parquet file.
+        source: a .csv file whose first line names the columns, a .jsonl file with an object on
+            each line, or a .parquet file.
         max_bytes: declared bytes above which a Parquet header is not believed.
     """
     path = Path(source).expanduser()
     if not path.is_file():
-        raise DataError(f"{shown(path)} is no file; give a table as .csv or .parquet.")
+        raise DataError(f"{shown(path)} is no file; give a table as {_KINDS}.")
     suffix = path.suffix.lower()
-    if suffix not in _SUFFIXES:
-        raise DataError(f"{shown(path)} is no table that Privet reads; give .csv or .parquet.")
+    if suffix not in SUFFIXES:
+        raise DataError(f"{shown(path)} is no table that Privet reads; give {_KINDS}.")
     with reading(path, "table"):
-        table = _read_csv(path) if suffix == ".csv" else _read_parquet(path, max_bytes)
-    return checked(table, path)
+        if suffix == ".parquet":
+            return checked(_read_parquet(path, max_bytes), path)
+        return checked(_read_csv(path) if suffix == ".csv" else _read_json_lines(path), path)
 
 
 def checked(table: pa.Table, where: object) -> pa.Table:
@@ -137,6 +142,10 @@ def _from_mappings(rows: Sequence[Any]) -> pa.Table:
     for name in names:
         if not all(name in row for row in rows):
             raise DataError(f"a row lacks the column {shown(repr(name))}; give every row one.")
+        if any(isinstance(row[name], Mapping | list | tuple) for row in rows):
+            raise DataError(
+                f"the column {shown(repr(name))} holds lists or objects; give plain values."
+            )
     texts = {
         str(name): [None if row[name] is None else str(row[name]) for row in rows] for name in names
     }
@@ -157,6 +166,7 @@ def _read_csv(path: Path) -> pa.Table:
     table = arrow_csv.read_csv(
         path,
         read_options=arrow_csv.ReadOptions(use_threads=False),
+        parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
         convert_options=arrow_csv.ConvertOptions(
             column_types={name: pa.string() for name in names},
             null_values=list(MISSING),
@@ -164,6 +174,11 @@ def _read_csv(path: Path) -> pa.Table:
         ),
     )
     return table.rename_columns([name.strip() for name in table.column_names])
+
+
+def _read_json_lines(path: Path) -> pa.Table:
+    with path.open(encoding="utf-8-sig") as file:
+        return _from_mappings([json.loads(line) for line in file if line.strip()])
 
 
 def _read_parquet(path: Path, max_bytes: int) -> pa.Table:

@@ -1,7 +1,8 @@
 """Plain text as sequences of words, and a vocabulary made of public ones.
 
-A sequence is a unit of privacy: every word is in one sequence alone. Words become numbers by a
-vocabulary, which never comes from private text.
+A sequence is a unit of privacy, or all sequences of a user are: every word is in one sequence
+alone, and no sequence has words of two users. Words become numbers by a vocabulary, which never
+comes from private text.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import numpy as np
 
 from privet.data.column import Column
 from privet.data.guard import reading, shown
+from privet.data.tables import read_table, words
+from privet.data.users import user_ids
 from privet.errors import DataError
 
 if TYPE_CHECKING:
@@ -24,6 +27,10 @@ UNKNOWN, BLANK, END = "<unk>", "<blank>", "<eos>"
 """What is not in a vocabulary; a start or a gap; the end of a line."""
 SPECIAL = (UNKNOWN, BLANK, END)
 BLANK_NUMBER = SPECIAL.index(BLANK)
+PADDING = ""
+"""Behind the last word of a user: no word of a text, and never predicted."""
+UNPREDICTED = -100
+"""The target in its place, as losses know it."""
 LENGTH = 35
 MOST_WORDS = 8000
 
@@ -47,17 +54,81 @@ def read_sequences(source: str | Path) -> NDArray[np.object_]:
         raise DataError(
             f"{shown(path)} has no newline; put each sentence or paragraph on a line of its own."
         )
-    words = [word for line in text.splitlines() if line.strip() for word in (*line.split(), END)]
-    count = len(words) // LENGTH
+    return _cut(words_of(text), path)
+
+
+def read_texts(source: str | Path, column: str, user: str | None = None) -> Texts:
+    """All sequences of a table's column of texts: user by user, or as of one long text.
+
+    Args:
+        source: a .csv, .parquet or .jsonl file.
+        column: its texts, of one line or of several.
+        user: the column that says whose each text is; none where sequences are units.
+    """
+    table = read_table(source)
+    if column not in table.column_names:
+        raise DataError(
+            f"{shown(source)} has no column {shown(repr(column))} of texts; its columns are "
+            f"{shown(', '.join(table.column_names))}."
+        )
+    try:
+        texts = ["" if each is None else str(each) for each in words(table[column])]
+    except DataError as error:
+        raise DataError(
+            f"The column {shown(repr(column))} of {shown(source)} cannot be read: {error}."
+        ) from None
+    if user is None:
+        return Texts(_cut([word for text in texts for word in words_of(text)], source))
+    return _by_user(texts, user_ids(table, user, source), source)
+
+
+def words_of(text: str) -> list[str]:
+    """What stands between spaces, and the end of each line that has some."""
+    return [word for line in text.splitlines() if line.strip() for word in (*line.split(), END)]
+
+
+def _cut(found: list[str], where: object) -> NDArray[np.object_]:
+    count = len(found) // LENGTH
     if not count:
-        raise DataError(f"{shown(path)} is shorter than one sequence; give {LENGTH} words or more.")
-    return np.array(words[: count * LENGTH], dtype=object).reshape(count, LENGTH)
+        raise DataError(
+            f"{shown(where)} is shorter than one sequence; give {LENGTH} words or more."
+        )
+    return np.array(found[: count * LENGTH], dtype=object).reshape(count, LENGTH)
+
+
+def _by_user(texts: list[str], ids: NDArray[np.str_], where: object) -> Texts:
+    """Each user's texts, one after the other; the last sequence of each is filled up."""
+    found: dict[str, list[str]] = {}
+    for text, user in zip(texts, ids.tolist(), strict=True):
+        found.setdefault(user, []).extend(words_of(text))
+    for own in found.values():
+        own.extend([PADDING] * (-len(own) % LENGTH))
+    counts = [len(own) // LENGTH for own in found.values()]
+    if not sum(counts):
+        raise DataError(f"{shown(where)} has no words in its column of texts; give some.")
+    everything = [word for own in found.values() for word in own]
+    return Texts(
+        np.array(everything, dtype=object).reshape(-1, LENGTH), np.repeat(list(found), counts)
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Texts:
+    """Sequences, and whose they are.
+
+    Args:
+        sequences: (N, 35) words.
+        users: of each; none where sequences are units.
+    """
+
+    sequences: NDArray[np.object_]
+    users: NDArray[np.str_] | None = None
 
 
 def vocabulary_of(public: NDArray[np.object_]) -> tuple[str, ...]:
     """The most frequent words of public sequences, behind the special ones."""
     counts = Counter(public.ravel().tolist())
-    known = [word for word in counts if word not in SPECIAL]
+    known = [word for word in counts if word not in (*SPECIAL, PADDING)]
     found = sorted(known, key=lambda word: (-counts[word], word))[:MOST_WORDS]
     return (*SPECIAL, *found)
 
@@ -65,6 +136,7 @@ def vocabulary_of(public: NDArray[np.object_]) -> tuple[str, ...]:
 def numbered(sequences: NDArray[np.object_], vocabulary: tuple[str, ...]) -> NDArray[np.int64]:
     """The number of each word; 0 for what the vocabulary lacks."""
     numbers = {word: number for number, word in enumerate(vocabulary) if word != BLANK}
+    numbers[PADDING] = BLANK_NUMBER
     flat = [numbers.get(word, 0) for word in sequences.ravel()]
     return np.array(flat, np.int64).reshape(sequences.shape)
 
@@ -96,8 +168,9 @@ class TextSet:
 
     def columns(self) -> dict[str, Column]:
         """Inputs and targets, under the names by which training asks for them."""
-        words = numbered(self.sequences, self.class_names)
-        return {"images": after_start(words) if self.causal else words, "labels": words}
+        seen = numbered(self.sequences, self.class_names)
+        wanted = np.where(self.sequences == PADDING, UNPREDICTED, seen)
+        return {"images": after_start(seen) if self.causal else seen, "labels": wanted}
 
 
 def after_start(words: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NoReturn
 
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from privet.errors import PrivacyError
@@ -36,11 +37,12 @@ class Helper:
         rows: HasColumns | Mapping[str, Column],
         team: Processes,
         *,
+        users: ArrayLike | None = None,
         physical_batch: int = 512,
         device: torch.device | str = "cpu",
     ) -> None:
         """Like a hedge's."""
-        self.__rows = Rows(rows.columns() if isinstance(rows, HasColumns) else rows)
+        self.__rows = Rows(rows.columns() if isinstance(rows, HasColumns) else rows, users)
         self.__team, self.__device = team, torch.device(device)
         self.__physical_batch = physical_batch
 

@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from privet.data.text import UNPREDICTED
 from privet.errors import ConfigError
 from privet.hedge import Units
 from privet.learn.gradients import Blocks, copied, trainable
@@ -47,7 +48,7 @@ def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
     return F.cross_entropy(outputs, targets, reduction="none")
 
 
-IGNORED = -100
+IGNORED = UNPREDICTED
 """In the place of a word that is not to be predicted."""
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from privet.data.image_set import ImageSet
+from privet.data.text import UNPREDICTED
 from privet.errors import ConfigError, DataError
 
 
@@ -95,5 +96,8 @@ def _check_targets(targets: Tensor, dimensions: int) -> None:
             "or (N, T)."
         )
     # Looking would make every sample on an accelerator wait for it; rows are made on the CPU.
-    if targets.numel() and targets.device.type == "cpu" and int(targets.min()) < 0:
-        raise DataError(f"a public target is {int(targets.min())}; give labels from 0 upwards.")
+    if targets.numel() and targets.device.type == "cpu":
+        # In the place of a word that is not predicted, behind the end of a text.
+        labels = targets if dimensions == 1 else targets[targets != UNPREDICTED]
+        if labels.numel() and int(labels.min()) < 0:
+            raise DataError(f"a public target is {int(labels.min())}; give labels from 0 upwards.")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from privet.errors import ConfigError
 from privet.recipes.merged_config import MERGE, MergedConfig
 from privet.recipes.public_synthesis import PublicConfig, is_public
-from privet.recipes.run_folder import CONFIG, RunFolder
+from privet.recipes.run_folder import CONFIG, SYNTHETIC, RunFolder
 from privet.recipes.synthesis_config import SynthesisAsked, SynthesisConfig
 from privet.recipes.synthesis_images import Wanted
+from privet.recipes.table_config import TableConfig, of_table
 
 SetConfig = SynthesisConfig | PublicConfig | MergedConfig
 
@@ -27,11 +29,31 @@ def set_folder(path: Path) -> RunFolder:
 
 
 def finished_set_config(folder: RunFolder) -> SetConfig:
-    """The configuration of the run that a folder holds; refused unless it is done."""
+    """The configuration of the run that a folder holds; refused unless done, and of images."""
+    stored = _done(folder)
+    if folder.command == MERGE:
+        return MergedConfig.from_json(stored["config"])
+    if made_table(folder):
+        raise ConfigError(
+            f"The run in {folder} made a table, not images: {folder / SYNTHETIC} holds it as CSV "
+            "and as Parquet, with its certificate."
+        )
+    public = is_public(SynthesisAsked(), folder.path, resume=True)
+    return (PublicConfig if public else SynthesisConfig).from_json(stored["config"])
+
+
+def finished_table_config(folder: RunFolder) -> TableConfig:
+    """Likewise, of a run that made a table."""
+    return TableConfig.from_json(_done(folder)["config"])
+
+
+def made_table(folder: RunFolder) -> bool:
+    """Whether the run that a folder holds makes a table."""
+    return of_table(SynthesisAsked(), folder)
+
+
+def _done(folder: RunFolder) -> dict[str, Any]:
     stored = folder.read(CONFIG)
     if not Wanted(count=stored["count"], png=stored["png"]).made(folder):
         raise ConfigError(f"The run in {folder} is not done: go on with {folder.command_to_resume}")
-    if folder.command == MERGE:
-        return MergedConfig.from_json(stored["config"])
-    public = is_public(SynthesisAsked(), folder.path, resume=True)
-    return (PublicConfig if public else SynthesisConfig).from_json(stored["config"])
+    return stored

@@ -1,8 +1,8 @@
 """What a run of many processes remembers: tensors under names, each whole or not at all.
 
 What was paid for lies apart from what can be made again. A release lies beside a probe: a few
-numbers that its embedding makes of fixed images. Another encoder, or another draw of projections,
-makes others, and would read it in the wrong coordinates.
+numbers that its embedding makes of fixed images or rows. Another encoder, or another draw of
+projections, makes others, and would read it in the wrong coordinates.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from privet.recipes.run_folder import RELEASES, STEPS, RunFolder
 from privet.release import Embedding
 
 _PROBE = "probe:"
-_PROBE_IMAGES = 2
+_PROBE_ROWS = 2
 _PROBE_NUMBERS = 48  # of each source
 _TOLERANCE = 1e-2  # other machines round otherwise
 _LEARNED = "learned-"
@@ -35,11 +35,11 @@ class FolderMemory:
 
     Args:
         folder: the run's.
-        image_shape: of the images that an embedding takes.
+        shape: of what an embedding takes: of an image, or of an encoded row of a table.
     """
 
-    def __init__(self, folder: RunFolder, image_shape: tuple[int, int, int]) -> None:
-        self._folder, self._image_shape = folder, image_shape
+    def __init__(self, folder: RunFolder, shape: tuple[int, ...]) -> None:
+        self._folder, self._shape = folder, shape
 
     @property
     def num_paid(self) -> int:
@@ -73,7 +73,7 @@ class FolderMemory:
     def paid(self, name: str, embedding: Embedding, make: Callable[[], Tensors]) -> Tensors:
         """Read and recognised; or made and written, once it is sure that it can be written."""
         file, zeros = f"{RELEASES}/{name}.safetensors", embedding.zeros()
-        probe = probe_of(embedding, self._image_shape)
+        probe = probe_of(embedding, self._shape)
         if self._folder.has(file):
             kept = self._read(file, "put back a copy, or start again with --force")
             return self._recognised(file, kept, zeros, probe)
@@ -140,12 +140,12 @@ def _unfinished(name: str) -> str:
     return f"{STEPS}/{_UNFINISHED}{name}.safetensors"
 
 
-def probe_of(embedding: Embedding, image_shape: tuple[int, int, int]) -> Tensors:
-    """What an embedding makes of fixed images, and where it is centred."""
+def probe_of(embedding: Embedding, shape: tuple[int, ...]) -> Tensors:
+    """What an embedding makes of fixed images or rows, and where it is centred."""
     generator = torch.Generator().manual_seed(0)
-    images = torch.randint(256, (_PROBE_IMAGES, *image_shape), generator=generator).byte()
+    pixels = torch.randint(256, (_PROBE_ROWS, *shape), generator=generator).byte()
     with torch.no_grad():
-        found = dict(embedding.features(images))
+        found = dict(embedding.features(pixels if len(shape) == 3 else pixels / 127.5 - 1))
     for part in embedding.parts:
         found |= {f"centre {part.name} {kind}": each for kind, each in part.centres.items()}
     return {_PROBE + name: _some(each) for name, each in found.items()}

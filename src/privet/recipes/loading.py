@@ -8,21 +8,30 @@ from pathlib import Path
 from privet.data import load as load_images
 from privet.data.guard import shown
 from privet.data.shards import is_shard
+from privet.data.tables import read_table
 from privet.errors import ConfigError
-from privet.recipes.finished_set import finished_set_config
+from privet.recipes.finished_set import finished_set_config, finished_table_config, made_table
 from privet.recipes.merged_config import MERGE
 from privet.recipes.run_certificate import certificate_of, spending_certificate_of
-from privet.recipes.run_folder import CERTIFICATE, CONFIG, MODEL, SYNTHETIC, RunFolder
+from privet.recipes.run_folder import (
+    CERTIFICATE,
+    CONFIG,
+    MODEL,
+    SYNTHETIC,
+    TABLE_PARQUET,
+    RunFolder,
+)
 from privet.recipes.shared_model import Shared, SharedModel
 from privet.recipes.trained_network import finished_config
+from privet.share.synthetic_rows import SyntheticRows
 from privet.share.synthetic_set import SyntheticSet
 
 SHARED = "classifier"
 """What stands in the schema of a model's folder that is no run."""
 
 
-def load(folder: str | os.PathLike[str]) -> Shared | SyntheticSet:
-    """A model, or a synthetic set, from the folder of a run or of an export of one.
+def load(folder: str | os.PathLike[str]) -> Shared | SyntheticSet | SyntheticRows:
+    """A model, or synthetic images or rows, from the folder of a run or of an export of one.
 
     Args:
         folder: of a finished run of `privet train`, `privet synthesize` or `privet merge`, or one
@@ -34,6 +43,8 @@ def load(folder: str | os.PathLike[str]) -> Shared | SyntheticSet:
         return load_classifier(place)
     for command in ("synthesize", MERGE):
         synthesis = RunFolder(place, command)
+        if synthesis.holds_run and command != MERGE and made_table(synthesis):
+            return _rows(synthesis)
         if synthesis.holds_run:
             finished_set_config(synthesis)
             return _set(place / SYNTHETIC, synthesis)
@@ -53,6 +64,15 @@ def load_classifier(place: Path) -> Shared:
     else:
         found = SharedModel.of(finished_config(run))
     return found.classifier(place / MODEL, spending_certificate_of(run))
+
+
+def _rows(folder: RunFolder) -> SyntheticRows:
+    return SyntheticRows(
+        schema=finished_table_config(folder).rows.schema,
+        table=read_table(folder / TABLE_PARQUET),
+        certificate=spending_certificate_of(folder),
+        folder=folder / SYNTHETIC,
+    )
 
 
 def _set(shards: Path, folder: RunFolder) -> SyntheticSet:

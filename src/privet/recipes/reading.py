@@ -73,7 +73,7 @@ def read_test_rows(config: RunConfig, test: str | None) -> tuple[RowSet, str, li
         if isinstance(rows, TableRows):
             return read_test_table(test, rows.schema), shown(test), []
         if isinstance(rows, TextRows):
-            text = read_test_text(test, config.class_names, rows.causal)
+            text = read_test_text(test, config.class_names, rows.causal, config.data)
             return text, shown(test), []
         images, notes = read_test(test, config.data, _like(config))
         return images, shown(test), notes

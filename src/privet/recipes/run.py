@@ -368,7 +368,7 @@ def _divisor(hedge: Hedge, stage: Stage, reservation: Reservation) -> float:
     if not reservation.remaining(counting.event):
         reservation.close()
         raise PrivacyError(
-            f"The run was killed after it paid for a count of the private {config.rows.noun} and "
+            f"The run was killed after it paid for a count of the private {config.units} and "
             "before it wrote that down, so it cannot go on: start again with --force or "
             "--declared-size."
         )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol, Self
 
 from privet.errors import ConfigError
-from privet.privacy import Budget, Relation
+from privet.privacy import Budget, Relation, Unit
 from privet.recipes.encoder_names import placed_encoders
 from privet.recipes.models import Model, is_gpt2
 from privet.recipes.row_kinds import RowKind
@@ -31,6 +31,7 @@ class Words:
     channels: str | None = None
     target: str | None = None
     schema: str | None = None
+    user: str | None = None
     declared_size: float | None = None
     ledger: str | None = None
     portion: str | None = None
@@ -83,6 +84,7 @@ class Words:
             channels=self.channels,
             target=self.target,
             schema=self.schema,
+            user=self.user,
             seed=self.seed or 0,
         ).placed()
 
@@ -150,7 +152,7 @@ class RunConfig:
         relation: which data sets are neighbours.
         ledger: the owner's, or none for one of the run's own.
         portion: of the ledger that all private rows lie in, as its owner declared.
-        declared_size: the number of private rows as the owner declares it, to two digits.
+        declared_size: the number of private units as the owner declares it, to two digits.
         training: every setting of the training itself.
         release: the share of ε that the release of a synthetic set would cost alone, if any.
         diagnostics: whether to look at private rows outside the guarantee.
@@ -171,6 +173,16 @@ class RunConfig:
     release: float | None = None
     diagnostics: bool = False
     seeded: bool = False
+
+    @property
+    def unit(self) -> Unit:
+        """What is protected."""
+        return self.data.unit
+
+    @property
+    def units(self) -> str:
+        """What sizes, rates and batches count, in words."""
+        return self.rows.noun if self.unit is Unit.EXAMPLE else "users"
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values, with a kind in every slot."""

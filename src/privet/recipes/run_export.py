@@ -123,6 +123,7 @@ def export(run: Path, to: str, out: Path, *, force: bool = False) -> Exported:
     for command, formats in _FORMATS.items():
         folder = RunFolder(run, command)
         if folder.holds_run:
+            _FINISHED[command](folder)
             if to not in formats:
                 raise ConfigError(
                     f"--to is {shown(to)}: for a run of 'privet {command}' choose one of "

@@ -41,12 +41,14 @@ TENSORBOARD = "tensorboard"
 RELEASES = "releases"
 SYNTHETIC = "synthetic"
 PNG = "png"
+TABLE_CSV = f"{SYNTHETIC}/table.csv"
+TABLE_PARQUET = f"{SYNTHETIC}/table.parquet"
 # But for config.json, which marks the folder as a run's and is only ever replaced.
 _FILES = (
     *(RESULT, MODEL, ENSEMBLE, CERTIFICATE, METRICS, DIAGNOSTICS, REPORT, SAMPLES),
     *(MEMORISATION, EVALUATION, CHECKPOINT, STATE),
 )
-_WITH_IMAGES = (f"{SYNTHETIC}/{CERTIFICATE}", f"{SYNTHETIC}/{CARD}")
+_WITH_ROWS = (f"{SYNTHETIC}/{CERTIFICATE}", f"{SYNTHETIC}/{CARD}", TABLE_CSV, TABLE_PARQUET)
 _PART = ".part"
 _LAYOUT = "1"
 _OURS = (
@@ -169,7 +171,7 @@ class RunFolder:
 
         What an earlier run spent on the same data does not become unspent.
         """
-        for name in (*_FILES, *_WITH_IMAGES, *self._steps(), *self._shards(), *self._events()):
+        for name in (*_FILES, *_WITH_ROWS, *self._steps(), *self._shards(), *self._events()):
             (self.path / name).unlink(missing_ok=True)
             (self.path / (name + _PART)).unlink(missing_ok=True)
         remove_png_folders(self.path / PNG)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from privet.privacy import Budget, Ledger, Relation, Reservation
+from privet.privacy import Budget, Ledger, Relation, Reservation, Unit
 from privet.recipes.run_folder import RunFolder
 
 
@@ -19,6 +19,10 @@ class Terms(Protocol):
     @property
     def relation(self) -> Relation:
         """Which data sets are neighbours."""
+
+    @property
+    def unit(self) -> Unit:
+        """What is protected."""
 
     @property
     def ledger(self) -> str | None:
@@ -47,7 +51,11 @@ def open_ledger(terms: Terms, place: Place, folder: RunFolder) -> Ledger:
     if terms.ledger is None and place.reservation is None and not path.exists():
         budget = terms.budget
         return Ledger.create(
-            path, epsilon=budget.epsilon, delta=budget.delta, relation=terms.relation
+            path,
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            relation=terms.relation,
+            unit=terms.unit,
         )
     return Ledger.open(path)
 

@@ -147,7 +147,7 @@ def _quoted(stage: Stage, mechanism: PoissonSum, release: ReleaseQuote | None) -
     config, plan = stage.config, stage.plan(mechanism)
     method = config.training.method
     return TrainingQuote(
-        rows=config.rows.noun,
+        rows=config.units,
         method=config.method,
         slots={name: slot_text(name, getattr(method, name)) for name in SLOT_NAMES},
         model=model_text(config.model),

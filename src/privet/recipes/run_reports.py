@@ -5,7 +5,7 @@ Only what left the hedge is read: no private row is needed for a page, and none 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,15 @@ from typing import Any
 from privet.data.disk import write_whole
 from privet.data.guard import shown
 from privet.errors import ConfigError, DataError
-from privet.recipes.finished_set import finished_set_config
+from privet.recipes.finished_set import finished_set_config, finished_table_config, made_table
 from privet.recipes.model_story import model_story
 from privet.recipes.run_folder import REPORT, RunFolder
 from privet.recipes.set_story import set_story
+from privet.recipes.table_story import table_story
 from privet.recipes.trained_network import finished_config
 from privet.report import Story, comparison, page
 
-_COMMANDS = {
+_COMMANDS: Mapping[str, tuple[Callable[[RunFolder], object], Callable[[RunFolder], Story]]] = {
     "train": (finished_config, model_story),
     "synthesize": (finished_set_config, set_story),
     "merge": (finished_set_config, set_story),
@@ -85,6 +86,8 @@ def story(path: Path) -> Story:
         folder = RunFolder(path, command)
         if folder.holds_run:
             try:
+                if command == "synthesize" and made_table(folder):
+                    require_finished, told = finished_table_config, table_story
                 require_finished(folder)
                 return told(folder)
             except (KeyError, TypeError, AttributeError) as error:

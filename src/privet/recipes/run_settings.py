@@ -52,6 +52,7 @@ def resolved(
     augment = augmentation(rows.shape) if isinstance(rows, ImageRows) else CropFlip()
     training = _training(asked, preset, sets, augment)
     _check_words(asked, rows)
+    _check_users(asked)
     _check_views(model, rows, training.method)
     return RunConfig(
         method=_method_name(asked),
@@ -106,11 +107,11 @@ def relation_of(asked: Words) -> Relation:
         terms = {
             "--delta": (asked.delta, ledger.budget.delta),
             "--relation": (wanted or ledger.relation.value, ledger.relation.value),
-            "the unit": (Unit.EXAMPLE.value, ledger.unit.value),
         }
         for name, (ours, theirs) in terms.items():
             if ours != theirs:
                 raise ConfigError(f"{name} is {ours} and the ledger's is {theirs}: give that one.")
+        _check_unit(asked, ledger.unit)
         return ledger.relation
     finally:
         ledger.close()
@@ -121,6 +122,17 @@ def portion_of(asked: Words) -> str | None:
     if asked.portion is not None and asked.ledger is None:
         raise ConfigError("--portion is one that an owner's ledger has: give --ledger too.")
     return asked.portion
+
+
+def _check_unit(asked: Words, theirs: Unit) -> None:
+    ours = Unit.EXAMPLE if asked.user is None else Unit.USER
+    if ours is theirs:
+        return
+    remedy = "leave out --user" if ours is Unit.USER else "name the column of users with --user"
+    raise ConfigError(
+        f"the unit is {ours.value} and the ledger's is {theirs.value}: {remedy}, or take another "
+        "ledger."
+    )
 
 
 def _training(asked: Asked, preset: Preset, sets: Sets[Any], augment: CropFlip) -> TrainingConfig:
@@ -183,6 +195,22 @@ def _check_words(asked: Asked, rows: RowKind) -> None:
         raise ConfigError("--diagnostics is for classifiers: leave it out for text.")
     if (asked.warm_up_steps or "").startswith("pgd"):
         raise ConfigError("--warm-up-steps pgd moves inputs, and words cannot be: choose another.")
+
+
+def _check_users(asked: Asked) -> None:
+    """A user's rows are averaged, which one engine does; a public row is no user."""
+    if asked.user is None:
+        return
+    if _extended(asked):
+        raise ConfigError(
+            "--extended lets public rows join one by one, and --user makes all rows of a user one: "
+            "leave one of them out."
+        )
+    if asked.engine not in (None, EngineName.LOOP.value):
+        raise ConfigError(
+            f"--engine {asked.engine} takes single rows, and --user makes all rows of a user one: "
+            "leave it out."
+        )
 
 
 def _check_views(model: Model, rows: RowKind, method: Method) -> None:
@@ -262,7 +290,7 @@ def _warm_up_rows(asked: Asked, sets: Sets[Any]) -> str:
 
 def _engine(asked: Asked) -> EngineName | None:
     if asked.engine is None:
-        return None
+        return None if asked.user is None else EngineName.LOOP
     return EngineName(named({each.value: each for each in EngineName}, asked.engine, "--engine"))
 
 

@@ -101,6 +101,7 @@ class Stage:
         hedge = Hedge(
             self.sets.private,
             reservation,
+            users=self.sets.users,
             declared_size=self.config.declared_size,
             physical_batch=_ROWS_PER_ENCODING,
             randomness=Randomness(self.noise_seed),
@@ -111,7 +112,11 @@ class Stage:
     def helper(self, team: Processes) -> Helper:
         """The same, in a process that helps another one."""
         helper = Helper(
-            self.sets.private, team, physical_batch=_ROWS_PER_ENCODING, device=self.device
+            self.sets.private,
+            team,
+            users=self.sets.users,
+            physical_batch=_ROWS_PER_ENCODING,
+            device=self.device,
         )
         return helper if self.encoder is None else helper.map(self._encode)
 
@@ -160,7 +165,7 @@ class Stage:
             epsilon=PLD().epsilon(plan.events, budget.delta, relation),
             delta=budget.delta,
             relation=relation,
-            unit=Unit.EXAMPLE,
+            unit=self.config.unit,
             accountant=PLD().name,
         )
 
@@ -173,7 +178,7 @@ class Stage:
         return {name: PLD().epsilon(some, delta, relation) for name, some in parts.items()}
 
     def expected_batch(self) -> float | None:
-        """Rows in a step, if their number is declared."""
+        """Units in a step, if their number is declared."""
         size = self.config.declared_size
         return None if size is None else expected_rows(self.config.training, self.material, size)
 
@@ -198,6 +203,10 @@ class Stage:
     def class_names(self) -> tuple[str, ...]:
         """Of the private rows."""
         return self.config.class_names
+
+    @property
+    def _one(self) -> str:
+        return self.config.rows.one if self.config.unit is Unit.EXAMPLE else "user"
 
     @property
     def num_parameters(self) -> int:
@@ -238,13 +247,13 @@ class Stage:
         if size is not None and delta >= 1 / size:
             notes.append(
                 f"δ = {delta:g} is not below 1/{size:g}, one over the declared size: it allows "
-                f"that a single {self.config.rows.one} is published whole, so choose one well "
+                f"that a single {self._one} is published whole, so choose one well "
                 f"below {1 / size:.1g}."
             )
         if size is None and delta >= _LARGE_DELTA:
             notes.append(
                 f"δ = {delta:g} is large: it should be well below one over the number of "
-                f"{self.config.rows.noun}."
+                f"{self.config.units}."
             )
         if self.material.public_classes is not None:
             notes.append(

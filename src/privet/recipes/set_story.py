@@ -44,7 +44,7 @@ def set_story(folder: RunFolder) -> Story:
         figures=tuple(_figures(evaluation, *told)),
         privacy=privacy,
         samples=tuple(strips(images, names)),
-        curves=tuple(_curves(folder)),
+        curves=tuple(loss_curves(folder)),
         classes=() if classes is None else class_bars(names, classes),
         classes_note="" if evaluation is None else _learned(evaluation),
         measures=() if evaluation is None else tuple(_measures(evaluation)),
@@ -192,7 +192,7 @@ _KINDS = (
 )
 
 
-def _curves(folder: RunFolder) -> Iterator[Curve]:
+def loss_curves(folder: RunFolder) -> Iterator[Curve]:
     """Of every part of the run that has a loss, such as a generator's training."""
     parts: dict[str, dict[int, float]] = {}
     for line in metric_lines(folder):

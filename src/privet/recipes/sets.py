@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privet.data import Column, ImageSet, load
 from privet.data.builtin import BUILTIN
@@ -16,6 +17,7 @@ from privet.data.guard import GIB, shown
 from privet.data.npz import read_text
 from privet.data.options import Channels, parse_size
 from privet.errors import ConfigError, DataError
+from privet.privacy import Unit
 
 UNLABELLED = ("images",)
 """The class names of images that have no labels."""
@@ -37,6 +39,7 @@ class DataChoice:
         target: the column of a table that is predicted.
         schema: the file that declares a table's columns.
         task: what is learned of text: lm or mlm.
+        user: the column of a table that says whose each row is, where users are units.
         seed: of the split.
     """
 
@@ -49,6 +52,7 @@ class DataChoice:
     target: str | None = None
     schema: str | None = None
     task: str | None = None
+    user: str | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -71,7 +75,12 @@ class DataChoice:
     @staticmethod
     def completed(body: Mapping[str, Any]) -> dict[str, Any]:
         """What was saved when images were all there was, with what has been added since."""
-        return {"target": None, "schema": None, "task": None, **body}
+        return {"target": None, "schema": None, "task": None, "user": None, **body}
+
+    @property
+    def unit(self) -> Unit:
+        """What is protected."""
+        return Unit.EXAMPLE if self.user is None else Unit.USER
 
 
 class RowSet(Protocol):
@@ -106,6 +115,7 @@ class Sets(Generic[AnySet]):
         public_classes: how many classes the public rows have, if other ones.
         notes: sentences for whoever started the run.
         labelled: whether the private rows have labels; else all are of one class.
+        users: whose each private row is, for the hedge alone; none where rows are units.
     """
 
     private: AnySet
@@ -115,6 +125,7 @@ class Sets(Generic[AnySet]):
     public_classes: int | None = None
     notes: tuple[str, ...] = ()
     labelled: bool = True
+    users: NDArray[np.str_] | None = None
 
     @property
     def num_shared(self) -> int:
@@ -133,6 +144,8 @@ def read_sets(
         unread: leave images undecoded where their format allows it.
         require_labels: refuse images without labels; else they are all of one class.
     """
+    if choice.user is not None:
+        raise ConfigError("--user names a column of a table, and images have none: leave it out.")
     read = partial(_load, require_labels=require_labels)
     private = read(choice.source, choice, unread=unread)
     notes: list[str] = []

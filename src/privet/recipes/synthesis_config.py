@@ -11,7 +11,7 @@ import torch
 
 from privet.data import ImageSet
 from privet.errors import ConfigError
-from privet.privacy import Budget, Event, Relation
+from privet.privacy import Budget, Event, Relation, Unit
 from privet.recipes.choices import Chosen, Situation
 from privet.recipes.encoder_names import encoder_choice, placed_encoders
 from privet.recipes.encoders import SAVED, EncoderChoice
@@ -91,6 +91,11 @@ class SynthesisConfig:
     def num_classes(self) -> int:
         """Images without labels are of one class."""
         return max(1, len(self.class_names))
+
+    @property
+    def unit(self) -> Unit:
+        """What is protected."""
+        return self.data.unit
 
     @property
     def before(self) -> tuple[Event, ...]:

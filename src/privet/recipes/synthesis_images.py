@@ -31,7 +31,7 @@ class Wanted:
     """What a run is to leave.
 
     Args:
-        count: images.
+        count: images, or rows of a table.
         png: also as PNG files, a folder for each class.
     """
 
@@ -46,7 +46,7 @@ class Wanted:
         """As much as before, or more."""
         grown = Wanted(count=self.count if count is None else count, png=self.png or png)
         if grown.count < self.count:
-            raise ConfigError(f"The run has {self.count:,} images: ask for as many or more.")
+            raise ConfigError(f"The run has {self.count:,} already: ask for as many or more.")
         return grown
 
     def made(self, folder: RunFolder) -> bool:
@@ -54,7 +54,8 @@ class Wanted:
         if not folder.has(RESULT):
             return False
         result = folder.read(RESULT)
-        return bool(result.get("images") == self.count and result.get("png", False) >= self.png)
+        count = result.get("images", result.get("rows"))
+        return bool(count == self.count and result.get("png", False) >= self.png)
 
 
 def check_space(folder: RunFolder, config: Layout, wanted: Wanted, stages: int = 0) -> None:

@@ -3,34 +3,67 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
+from torch import Tensor
 
-from privet.privacy import PLD, Guarantee, Plan, Unit, events
+from privet.hedge import GaussianSum
+from privet.privacy import PLD, Guarantee, Plan, events
 from privet.privacy.budget import decimals, round_up
-from privet.recipes.releases import NoMemory, other_events
-from privet.recipes.synthesis_config import SynthesisAsked, SynthesisConfig
+from privet.recipes.releases import NoMemory, Release, other_events
+from privet.recipes.run_config import Saved
+from privet.recipes.run_ledger import Terms
+from privet.recipes.synthesis_config import SynthesisAsked
 from privet.recipes.synthesis_methods import Prepared, releases_of
 from privet.recipes.synthesis_stage import Audience, SynthesisStage, staged
 from privet.release.embedding import COUNTS
 from privet.release.signal import BlockSignal, predicted_signals
 
 _LOW = 0.1
-_PUBLIC_IMAGES = 1000
+_PUBLIC_ROWS = 1000
+
+
+class Settled(Saved, Terms, Protocol):
+    """What a configuration says of a release, be it of images or of a table."""
+
+    @property
+    def declared_size(self) -> float | None:
+        """The number of private units as the owner declares it."""
+
+    @property
+    def num_classes(self) -> int:
+        """Among which they are divided."""
+
+
+class Outlined(Protocol):
+    """A run whose releases are known."""
+
+    @property
+    def config(self) -> Settled:
+        """What decides them."""
+
+    @property
+    def mechanisms(self) -> list[GaussianSum]:
+        """A noised sum for each."""
+
+    @property
+    def plan(self) -> Plan:
+        """All that will happen to private rows."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SynthesisQuote:
     """What a run would do."""
 
-    config: SynthesisConfig
+    config: Settled
     noise_multiplier: float
     coordinates: int
     plan: Plan
     guarantee: Guarantee
     signals: tuple[BlockSignal, ...]
     choices: tuple[str, ...]
+    noun: str = "images"
 
     @property
     def alone(self) -> dict[str, float]:
@@ -75,7 +108,7 @@ class SynthesisQuote:
                 for name, cost in self.alone.items()
             }
         if self.signals:
-            words["signal over noise"] = "predicted from public images"
+            words["signal over noise"] = f"predicted from public {self.noun}"
         return words | {f"  {each.name}": f"{each.ratio:.3g}" for each in self.signals}
 
 
@@ -97,7 +130,7 @@ def quote(asked: SynthesisAsked, listener: Audience) -> SynthesisQuote:
         noise_multiplier=stage.mechanisms[0].noise_multiplier,
         coordinates=sum(each.embedding.num_coordinates for each in stage.outline),
         plan=stage.plan,
-        guarantee=_guarantee(stage),
+        guarantee=guarantee_of(stage),
         signals=signals,
         choices=stage.choices,
     )
@@ -105,16 +138,33 @@ def quote(asked: SynthesisAsked, listener: Audience) -> SynthesisQuote:
 
 def predicted(stage: SynthesisStage, prepared: Prepared) -> tuple[BlockSignal, ...]:
     """Of the first release, for classes of equal size; none without public images and a size."""
-    size, classes, public = stage.config.declared_size, prepared.num_classes, stage.public
+    size, public = stage.config.declared_size, stage.public
     if size is None or public is None or stage.lessons is not None:
         return ()
     release, mechanism = releases_of(stage.config.system, prepared)[0], stage.mechanisms[0]
-    some = slice(None, None, max(1, len(public) // _PUBLIC_IMAGES))
+    labels = public.targets if stage.knows_classes else None
+    return signals_of(release, mechanism, public.inputs, labels, size)
+
+
+def signals_of(
+    release: Release, mechanism: GaussianSum, public: Tensor, labels: Tensor | None, size: float
+) -> tuple[BlockSignal, ...]:
+    """As if private rows were like public ones, in classes of equal size.
+
+    Args:
+        release: to be paid for.
+        mechanism: its clip and noise.
+        public: rows, some of which are looked at.
+        labels: of them; none where they have nothing to do with the classes.
+        size: the number of private units.
+    """
+    some = slice(None, None, max(1, len(public) // _PUBLIC_ROWS))
+    classes = release.embedding.num_classes
     return tuple(
         predicted_signals(
             release.embedding,
-            public.inputs[some],
-            public.targets[some] if stage.knows_classes else None,
+            public[some],
+            None if labels is None else labels[some],
             mechanism.clip_norm,
             mechanism.noise_multiplier,
             torch.full((classes,), size / classes),
@@ -122,7 +172,7 @@ def predicted(stage: SynthesisStage, prepared: Prepared) -> tuple[BlockSignal, .
     )
 
 
-def warnings(stage: SynthesisStage, signals: tuple[BlockSignal, ...]) -> list[str]:
+def warnings(stage: Outlined, signals: tuple[BlockSignal, ...]) -> list[str]:
     """What noise swamps: allowed, and yet worth a sentence before it is paid for."""
     config = stage.config
     if not signals:
@@ -142,7 +192,7 @@ def warnings(stage: SynthesisStage, signals: tuple[BlockSignal, ...]) -> list[st
     ]
 
 
-def _hopeless(stage: SynthesisStage) -> list[str]:
+def _hopeless(stage: Outlined) -> list[str]:
     """Where nothing is public: no sum is longer than its images' clip norms together."""
     config, noise = stage.config, stage.mechanisms[0].noise_multiplier
     if config.declared_size is None or noise < config.declared_size / config.num_classes:
@@ -153,12 +203,13 @@ def _hopeless(stage: SynthesisStage) -> list[str]:
     ]
 
 
-def _guarantee(stage: SynthesisStage) -> Guarantee:
+def guarantee_of(stage: Outlined) -> Guarantee:
+    """What all of it costs."""
     budget, relation = stage.config.budget, stage.config.relation
     return Guarantee(
         epsilon=PLD().epsilon(stage.plan.events, budget.delta, relation),
         delta=budget.delta,
         relation=relation,
-        unit=Unit.EXAMPLE,
+        unit=stage.config.unit,
         accountant=PLD().name,
     )

@@ -114,9 +114,7 @@ class SynthesisStage:
 
     def require_room(self) -> None:
         """Refuse what the owner's ledger would not pay for; nothing is written."""
-        if self.config.ledger is not None:
-            with closing(Ledger.open(self.config.ledger)) as ledger:
-                ledger.require_room(self.plan, self.config.portion)
+        require_ledger_room(self.config.ledger, self.plan, self.config.portion)
 
     def prepared(
         self, count: int, memory: Once, listener: Audience, device: torch.device | None = None
@@ -200,6 +198,13 @@ def staged_with(asked: SynthesisAsked, sets: Sets[ImageSet], *, seeded: bool) ->
     _ = stage.mechanisms  # which refuse clip norms that cannot be
     require_memory(max(each.embedding.num_coordinates for each in stage.outline))
     return stage
+
+
+def require_ledger_room(path: str | None, plan: Plan, portion: str | None = None) -> None:
+    """Refuse what the owner's ledger, if there is one, would not pay for."""
+    if path is not None:
+        with closing(Ledger.open(path)) as ledger:
+            ledger.require_room(plan, portion)
 
 
 def require_memory(coordinates: int) -> None:

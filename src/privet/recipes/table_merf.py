@@ -7,6 +7,7 @@ References:
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,17 +17,41 @@ from torch import Tensor
 
 from privet.data.schema import Binary, Categorical, Numeric, Schema
 from privet.data.table_decoding import decoded
-from privet.hedge import Hedge, Units, require_columns
+from privet.errors import ConfigError
+from privet.hedge import Hedge, NoisySum, require_columns
+from privet.keys import keyed
 from privet.learn.equation import INPUTS, TARGETS
 from privet.models import TableGenerator
 from privet.privacy import Certificate, certify
 from privet.public.warm_up import seeded
-from privet.recipes.releases import planned_sums
-from privet.release import ClassBlocks, class_means
+from privet.recipes.releases import (
+    Kept,
+    Memory,
+    NoMemory,
+    OnStep,
+    Release,
+    Tensors,
+    planned,
+    released,
+    told,
+)
+from privet.recipes.turns import even, in_turn
+from privet.release import (
+    Embedding,
+    Part,
+    class_shares,
+    class_totals,
+    each_class,
+    released_moments,
+)
 from privet.release.mixed import MixedFeatures
+from privet.synthesis import GeneratorTraining, train_generator
+from privet.synthesis.generating import made_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_RELEASE, _GENERATOR = "release", "generator"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +66,7 @@ class TableMerf:
         per_class: rows of each class in a step of it.
         learning_rate: of Adam.
         latent: length of the generator's noise.
+        batch_size: rows that are sampled at once.
         seed: of features, generator and rows.
     """
 
@@ -51,21 +77,67 @@ class TableMerf:
     per_class: int = 100
     learning_rate: float = 3e-3
     latent: int = 16
+    batch_size: int = 10_000
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.count_share > 0:
+            raise ConfigError(f"count_share is {self.count_share:g}: give more than 0.")
+        for name in ("latent", "batch_size"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} is {getattr(self, name)}: give 1 or more.")
+        _ = self.training
+
+    @property
+    def training(self) -> GeneratorTraining:
+        """Of the generator."""
+        return GeneratorTraining(
+            iterations=self.iterations,
+            per_class=self.per_class,
+            learning_rate=self.learning_rate,
+            seed=self.seed + 1,
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SyntheticTable:
-    """Rows that anyone may have, and what they cost."""
+    """Rows that anyone may have, as many as one likes, and what they cost.
 
-    table: pa.Table
+    Args:
+        batch: rows by number, the same whenever they are asked for.
+        batch_size: rows in a batch.
+        shares: of the classes, as released.
+        certificate: of the run.
+    """
+
+    batch: Callable[[int], pa.Table]
+    batch_size: int
+    shares: Tensor
     certificate: Certificate
+
+    def batches(self, count: int) -> Iterator[pa.Table]:
+        """The first `count` rows."""
+        for number in range(math.ceil(count / self.batch_size)):
+            yield self.batch(number).slice(0, count - number * self.batch_size)
+
+    def take(self, count: int) -> pa.Table:
+        """The first `count` rows, at once."""
+        import pyarrow as pa
+
+        return pa.concat_tables(list(self.batches(count)))
 
 
 def table_merf(
-    hedge: Hedge, schema: Schema, *, count: int, settings: TableMerf | None = None
+    hedge: Hedge,
+    schema: Schema,
+    *,
+    settings: TableMerf | None = None,
+    proportional: bool = True,
+    treated_as_public: tuple[str, ...] = ("bounds, categories and classes of the table's columns",),
+    memory: Memory | None = None,
+    on_step: OnStep | None = None,
 ) -> SyntheticTable:
-    """Spend the whole reservation on one release, and sample a table from a generator.
+    """Spend the whole reservation on one release, and be ready to sample from a generator.
 
     Guarantees:
         Private rows are seen by one clipped and noised sum alone. Class sizes come from its counts.
@@ -73,33 +145,50 @@ def table_merf(
     Args:
         hedge: the columns of a `TableSet`, with an ε reserved.
         schema: declared, or from public rows.
-        count: how many rows to make.
         settings: of the method.
+        proportional: make classes as large as released counts say, else equally large.
+        treated_as_public: for the certificate.
+        memory: what was done before.
+        on_step: told of the generator's training.
     """
-    s = settings or TableMerf()
+    s, memory = settings or TableMerf(), memory or NoMemory()
     require_columns(hedge, INPUTS, TARGETS)
-    features = mixed_features(schema, s)
-
-    def of_units(units: Units) -> Tensor:
-        return features(units[INPUTS])
-
-    summand = ClassBlocks(
-        features=of_units,
-        size=features.size,
-        num_classes=len(schema.classes),
-        count_scale=s.count_share,
+    release = table_release(schema, s)
+    [mechanism] = planned(hedge, [release])
+    noisy = released(hedge, release.embedding, mechanism, memory, _RELEASE)
+    generator = _untrained(schema, s)
+    generator.load_state_dict(
+        memory.once(
+            _GENERATOR, lambda: _trained(generator, release.embedding, noisy, s, memory, on_step)
+        )
     )
-    # What a vector has at most: nothing is clipped but what rounding adds.
-    [mechanism] = planned_sums(hedge, [math.sqrt(1 + s.count_share**2) * (1 + 1e-4)])
-    means, counts = class_means(hedge.release(summand, mechanism), s.count_share)
-    shares = counts / counts.sum()
-    generator = _trained(schema, features, means, shares, s)
+    shares = class_shares(release.embedding, noisy)
+    turns = shares if proportional else even(len(schema.classes))
     return SyntheticTable(
-        table=_sampled(generator, schema, shares, count, s.seed),
-        certificate=certify(
-            hedge.reservation, public=("bounds, categories and classes of the table's columns",)
-        ),
+        batch=lambda number: _batch(generator, schema, turns, number, s),
+        batch_size=s.batch_size,
+        shares=shares,
+        certificate=certify(hedge.reservation, public=treated_as_public),
     )
+
+
+def table_release(schema: Schema, s: TableMerf) -> Release:
+    """Features of numbers and of categories, in the blocks of their class, and counts.
+
+    The clip norm is what such a vector has at most: nothing is clipped but what rounding adds.
+    """
+    features, classes = mixed_features(schema, s), len(schema.classes)
+    groups = each_class(classes)
+    embedding = Embedding(
+        features=features.by_kind,
+        parts=tuple(
+            Part(name=name, source=name, size=size, groups=groups)
+            for name, size in features.sizes.items()
+        ),
+        num_classes=classes,
+        count_weight=s.count_share,
+    )
+    return Release(embedding, math.sqrt(1 + s.count_share**2) * (1 + 1e-4))
 
 
 def mixed_features(schema: Schema, s: TableMerf) -> MixedFeatures:
@@ -123,33 +212,45 @@ def mixed_features(schema: Schema, s: TableMerf) -> MixedFeatures:
     )
 
 
-def _trained(
-    schema: Schema, features: MixedFeatures, means: Tensor, shares: Tensor, s: TableMerf
-) -> TableGenerator:
-    """By the distance between joint mean embeddings, MMD² up to a constant."""
-    draw, num_classes = torch.Generator().manual_seed(s.seed + 1), len(schema.classes)
+def _untrained(schema: Schema, s: TableMerf) -> TableGenerator:
     widths = tuple(each.width for each in schema.columns if each.width)
-    with seeded(draw):
-        generator = TableGenerator(s.latent, num_classes, widths)
-    optimizer = torch.optim.Adam(generator.parameters(), lr=s.learning_rate)
-    labels = torch.arange(num_classes).repeat_interleave(s.per_class)
-    weight = shares.detach().cpu()[:, None]
-    for _ in range(s.iterations):
-        noise = torch.randn(len(labels), s.latent, generator=draw)
-        made = features(generator(noise, labels)).unflatten(0, (num_classes, -1)).mean(1)  # type: ignore[no-untyped-call]
-        loss = (weight * (made - means.cpu())).square().sum()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    return generator.eval()
+    with seeded(torch.Generator().manual_seed(s.seed + 1)):
+        return TableGenerator(s.latent, len(schema.classes), widths)
 
 
-def _sampled(
-    generator: TableGenerator, schema: Schema, shares: Tensor, count: int, seed: int
+def _trained(
+    generator: TableGenerator,
+    embedding: Embedding,
+    noisy: NoisySum,
+    s: TableMerf,
+    memory: Memory,
+    on_step: OnStep | None,
+) -> Tensors:
+    """By the distance between joint mean embeddings, MMD² up to a constant."""
+    totals, targets = class_totals(embedding, noisy), released_moments(embedding, noisy)
+    shares = (totals / totals.sum())[:, None]
+
+    def distance(rows: Tensor, labels: Tensor) -> Tensor:
+        found, _ = embedding.moments(rows, labels)
+        gaps = [shares * (each.mean - found[name].mean) for name, each in targets.items()]
+        return torch.stack([gap.square().sum() for gap in gaps]).sum()
+
+    train_generator(
+        generator,
+        distance,
+        s.training,
+        latent=s.latent,
+        num_classes=embedding.num_classes,
+        on_step=told(on_step, s.iterations),
+        checkpoint=Kept(memory, _GENERATOR),
+    )
+    return dict(generator.state_dict())
+
+
+def _batch(
+    generator: TableGenerator, schema: Schema, turns: Tensor, number: int, s: TableMerf
 ) -> pa.Table:
-    draw = torch.Generator().manual_seed(seed + 2)
-    labels = torch.multinomial(shares.double().cpu(), count, replacement=True, generator=draw)
-    noise = torch.randn(count, generator.latent, generator=draw)
-    with torch.no_grad():
-        rows = generator(noise, labels).numpy()
-    return decoded(schema, rows, labels.numpy(), np.random.default_rng(seed))
+    labels = in_turn(turns, number * s.batch_size, s.batch_size).labels
+    seed = keyed(s.seed, number).initial_seed()
+    rows = torch.cat(list(made_of(generator, labels, latent=s.latent, seed=seed)))
+    return decoded(schema, rows.numpy(), labels.numpy(), np.random.default_rng(seed))

@@ -8,19 +8,22 @@ from privet.data.guard import shown
 from privet.data.public_schema import schema_of
 from privet.data.schema import Schema
 from privet.data.schema_file import read_schema
-from privet.data.split import divided
+from privet.data.split import divided, divided_by_user
 from privet.data.table_set import TableSet, strata
 from privet.data.tables import read_table
+from privet.data.users import user_ids
 from privet.errors import ConfigError
 from privet.recipes.sets import DataChoice, Sets, is_release, part_of, refuse_private
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
+    from numpy.typing import NDArray
 
 
 def is_table(choice: DataChoice) -> bool:
     """Whether a target, a schema or the name of the file says so."""
-    named = choice.source.lower().endswith(".csv")
+    named = choice.source.lower().endswith((".csv", ".jsonl"))
     return choice.target is not None or choice.schema is not None or named
 
 
@@ -38,7 +41,8 @@ def read_table_sets(choice: DataChoice, schema: Schema | None = None) -> Sets[Ta
     _refuse_images(choice)
     declared = None if choice.schema is None else read_schema(choice.schema)
     target = _target(choice, schema or declared)
-    parts, others = _parts(choice, target)
+    _check_user(choice, target)
+    parts, others, users = _parts(choice, target)
     notes: list[str] = []
     schema = schema or declared
     if schema is None:
@@ -48,7 +52,10 @@ def read_table_sets(choice: DataChoice, schema: Schema | None = None) -> Sets[Ta
                 "from private ones: give --schema ('privet data schema' makes one of a public "
                 "table) or --public."
             )
-        schema, notes = schema_of(parts["public"], target, others.get("public", choice.source))
+        where = others.get("public", choice.source)
+        schema, notes = schema_of(_without(parts["public"], choice.user), target, where)
+    if choice.user is not None:
+        schema = schema.without(choice.user)
 
     def known(name: str) -> TableSet | None:
         if parts[name] is None:
@@ -62,6 +69,7 @@ def read_table_sets(choice: DataChoice, schema: Schema | None = None) -> Sets[Ta
         test=known("test"),
         synthetic=synthetic,
         notes=tuple(notes),
+        users=users,
     )
 
 
@@ -70,8 +78,10 @@ def read_test_table(source: str, schema: Schema) -> TableSet:
     return TableSet(read_table(source), schema, shown(source)).with_known_classes()
 
 
-def _parts(choice: DataChoice, target: str) -> tuple[dict[str, pa.Table | None], dict[str, str]]:
-    """Rows by what they are for, as they were read, and which come from sources of their own."""
+def _parts(
+    choice: DataChoice, target: str
+) -> tuple[dict[str, pa.Table | None], dict[str, str], NDArray[np.str_] | None]:
+    """Rows by what they are for, as read; sources of their own; whose the private rows are."""
     table = read_table(choice.source)
     shares: dict[str, float | int | None] = {}
     others: dict[str, str] = {}
@@ -81,10 +91,17 @@ def _parts(choice: DataChoice, target: str) -> tuple[dict[str, pa.Table | None],
             refuse_private(name, part, choice.source)
             others[name] = part
         shares[name] = None if isinstance(part, str) else part
-    places = divided(strata(table, target, choice.source), **shares, seed=choice.seed)
+    labels, users = strata(table, target, choice.source), None
+    if choice.user is None:
+        places = divided(labels, **shares, seed=choice.seed)
+    else:
+        ids = user_ids(table, choice.user, choice.source)
+        places = divided_by_user(ids, **shares, seed=choice.seed)
+        users = ids[places.private]
     found = {"private": places.private, "public": places.public, "test": places.test}
     parts = {name: None if rows is None else table.take(rows) for name, rows in found.items()}
-    return parts | {name: read_table(source) for name, source in others.items()}, others
+    parts |= {name: read_table(source) for name, source in others.items()}
+    return parts, others, users
 
 
 def _synthetic(choice: DataChoice, schema: Schema, notes: list[str]) -> TableSet | None:
@@ -110,6 +127,18 @@ def _target(choice: DataChoice, schema: Schema | None) -> str:
             f"{shown(repr(schema.target))}: give that one, or leave it out."
         )
     return schema.target
+
+
+def _check_user(choice: DataChoice, target: str) -> None:
+    if choice.user == target:
+        raise ConfigError(
+            f"--user and --target both name the column {shown(repr(target))}: whose a row is "
+            "cannot be what is learned."
+        )
+
+
+def _without(table: pa.Table, user: str | None) -> pa.Table:
+    return table.drop_columns([user]) if user in table.column_names else table
 
 
 def _told(name: str, others: dict[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""From what `--task`, `--public` and `--test` say to sets of sequences of words."""
+"""From what `--task`, `--target`, `--user`, `--public` and `--test` say to sequences of words."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privet.data.split import divided
-from privet.data.text import TextSet, read_sequences, vocabulary_of
+from privet.data.guard import shown
+from privet.data.split import divided, divided_by_user
+from privet.data.tables import SUFFIXES
+from privet.data.text import Texts, TextSet, read_sequences, read_texts, vocabulary_of
 from privet.errors import ConfigError
 from privet.recipes.sets import DataChoice, Sets, is_release, part_of, refuse_private
 
@@ -30,12 +32,12 @@ def read_text_sets(choice: DataChoice, vocabulary: tuple[str, ...] | None = None
         vocabulary: of a run that knows it already.
     """
     causal = _causal(choice)
-    parts = _parts(choice)
+    parts, users = _parts(choice)
     if vocabulary is None:
         if parts["public"] is None:
             raise ConfigError(
                 "The vocabulary comes from public text, never from private one: give --public, a "
-                "share of the sequences or another text."
+                f"share of the {'sequences' if users is None else 'users'} or another text."
             )
         vocabulary = vocabulary_of(parts["public"])
     notes = []
@@ -56,32 +58,73 @@ def read_text_sets(choice: DataChoice, vocabulary: tuple[str, ...] | None = None
         test=sets["test"],
         synthetic=sets["synthetic"],
         notes=tuple(notes),
+        users=users,
     )
 
 
-def read_test_text(source: str, vocabulary: tuple[str, ...], causal: bool) -> TextSet:
-    """Other text to test on, in the words that a model knows."""
-    return TextSet(read_sequences(source), vocabulary, causal)
+def read_test_text(
+    source: str, vocabulary: tuple[str, ...], causal: bool, choice: DataChoice
+) -> TextSet:
+    """Other text to test on, in the words that a model knows; a table as the run's own was."""
+    return TextSet(_other(source, choice), vocabulary, causal)
 
 
-def _parts(choice: DataChoice) -> dict[str, NDArray[np.object_] | None]:
-    """Sequences by what they are for."""
-    sequences = read_sequences(choice.source)
+def _parts(
+    choice: DataChoice,
+) -> tuple[dict[str, NDArray[np.object_] | None], NDArray[np.str_] | None]:
+    """Sequences by what they are for, and whose the private ones are."""
+    text = _read(choice)
     shares: dict[str, float | int | None] = {}
     others: dict[str, NDArray[np.object_] | None] = {"synthetic": None}
-    for name, text in (("public", choice.public), ("test", choice.test)):
-        part = part_of(text)
+    for name, given in (("public", choice.public), ("test", choice.test)):
+        part = part_of(given)
         if isinstance(part, str):
             refuse_private(name, part, choice.source)
-            others[name] = read_sequences(part)
+            others[name] = _other(part, choice)
         shares[name] = None if isinstance(part, str) else part
     if choice.synthetic is not None:
         refuse_private("synthetic", choice.synthetic, choice.source)
-        others["synthetic"] = read_sequences(choice.synthetic)
-    places = divided(np.zeros(len(sequences), np.int64), **shares, seed=choice.seed)
+        others["synthetic"] = _other(choice.synthetic, choice)
+    if text.users is None:
+        places = divided(np.zeros(len(text.sequences), np.int64), **shares, seed=choice.seed)
+    else:
+        places = divided_by_user(text.users, **shares, seed=choice.seed)
     found = {"private": places.private, "public": places.public, "test": places.test}
-    own = {name: None if rows is None else sequences[rows] for name, rows in found.items()}
-    return own | others
+    own = {name: None if rows is None else text.sequences[rows] for name, rows in found.items()}
+    return own | others, None if text.users is None else text.users[places.private]
+
+
+def _read(choice: DataChoice) -> Texts:
+    """The private text and what is split off it."""
+    if choice.target is None:
+        if _is_table(choice.source):
+            raise ConfigError("DATA is a table: name its column of texts with --target.")
+        if choice.user is not None:
+            raise ConfigError(
+                "--user names a column of a table: give --target too, its column of texts."
+            )
+        return Texts(read_sequences(choice.source))
+    if choice.user == choice.target:
+        raise ConfigError(
+            f"--user and --target both name the column {shown(repr(choice.user))}: whose a text is "
+            "cannot be what is learned."
+        )
+    return read_texts(choice.source, choice.target, choice.user)
+
+
+def _other(source: str, choice: DataChoice) -> NDArray[np.object_]:
+    """Text that is not private: plain, or a table with a column of texts of the same name."""
+    if not _is_table(source):
+        return read_sequences(source)
+    if choice.target is None:
+        raise ConfigError(
+            f"{shown(source)} is a table and DATA is plain text: give both alike, with --target."
+        )
+    return read_texts(source, choice.target).sequences
+
+
+def _is_table(source: str) -> bool:
+    return source.lower().endswith(SUFFIXES)
 
 
 def _causal(choice: DataChoice) -> bool:
@@ -91,7 +134,7 @@ def _causal(choice: DataChoice) -> bool:
             f"--task is {choice.task!r}: give lm, to predict each word from those before it, or "
             "mlm, from those around it."
         )
-    for name in ("resize", "channels", "target", "schema"):
+    for name in ("resize", "channels", "schema"):
         if getattr(choice, name) is not None:
             raise ConfigError(f"--{name} is not for text: leave it out, or --task.")
     return TASKS[choice.task]

@@ -17,6 +17,8 @@ from torch import Tensor
 
 from privet.errors import ConfigError
 
+NUMBERS, CATEGORIES = "numbers", "categories"
+
 
 @dataclass(frozen=True, eq=False)
 class MixedFeatures:
@@ -72,22 +74,36 @@ class MixedFeatures:
         return cls(frequencies, tuple(numeric), tuple(binary), tuple(slots), num_categorical)
 
     @property
+    def sizes(self) -> dict[str, int]:
+        """How many features a row has of each kind; kinds that it lacks are left out."""
+        found = {
+            NUMBERS: 2 * len(self.frequencies),
+            CATEGORIES: 2 * len(self.binary) + len(self.slots),
+        }
+        return {name: size for name, size in found.items() if size}
+
+    @property
     def size(self) -> int:
         """How many features a row has."""
-        return 2 * len(self.frequencies) + 2 * len(self.binary) + len(self.slots)
+        return sum(self.sizes.values())
 
     def __call__(self, rows: Tensor) -> Tensor:
         """Of encoded rows (N, width); gradients reach them."""
+        return torch.cat(list(self.by_kind(rows).values()), 1)
+
+    def by_kind(self, rows: Tensor) -> dict[str, Tensor]:
+        """Likewise, those of numbers and those of categories."""
         num_categories = len(self.binary) + self.num_categorical
-        parts = []
+        found = {}
         share = 1.0 if not (self.numeric and num_categories) else 0.5
         if self.numeric:
             angles = rows[:, list(self.numeric)] @ self.frequencies.to(rows).T
             scale = math.sqrt(share / len(self.frequencies))
-            parts += [scale * angles.cos(), scale * angles.sin()]
+            found[NUMBERS] = torch.cat([scale * angles.cos(), scale * angles.sin()], 1)
         if num_categories:
             scale = math.sqrt(share / num_categories)
             two = rows[:, list(self.binary)]
-            parts += [scale * (1 - two) / 2, scale * (1 + two) / 2]
-            parts.append(scale * rows[:, list(self.slots)])
-        return torch.cat(parts, 1)
+            slots = rows[:, list(self.slots)]
+            parts = [(1 - two) / 2, (1 + two) / 2, slots]
+            found[CATEGORIES] = scale * torch.cat(parts, 1)
+        return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -146,14 +146,18 @@ def _restored(
 
 def sampled(generator: nn.Module, labels: Tensor, *, latent: int, seed: int) -> NDArray[np.uint8]:
     """Images (N, H, W, C) for labels; the same for the same seed."""
+    return np.concatenate(
+        [to_pixels(each) for each in made_of(generator, labels, latent=latent, seed=seed)]
+    )
+
+
+def made_of(generator: nn.Module, labels: Tensor, *, latent: int, seed: int) -> Iterator[Tensor]:
+    """What a generator makes of labels, some at a time; the same for the same seed."""
     generator.eval()
     device = next(generator.parameters()).device
-    found = []
-    with torch.no_grad():
-        for batch, some in enumerate(torch.split(labels.to(device), _BATCH)):
-            images = generator(_latents(len(some), latent, seed, batch).to(device), some)
-            found.append(to_pixels(images))
-    return np.concatenate(found)
+    for batch, some in enumerate(torch.split(labels.to(device), _BATCH)):
+        with torch.no_grad():
+            yield generator(_latents(len(some), latent, seed, batch).to(device), some)
 
 
 def agreed(

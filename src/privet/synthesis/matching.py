@@ -17,7 +17,7 @@ from privet.synthesis.gaussians import gaussian_kl
 class Matching(Protocol):
     """A loss of synthetic images and their labels."""
 
-    def __call__(self, images: Tensor, labels: Tensor) -> Tensor:
+    def __call__(self, images: Tensor, labels: Tensor, /) -> Tensor:
         """One number, with a gradient to the images."""
 
 

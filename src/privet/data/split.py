@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -25,11 +25,15 @@ Part: TypeAlias = "float | int | ImageSet | None"
 
 @dataclass(frozen=True)
 class Split:
-    """What a set was divided into; `public` and `test` are None if nobody asked for them."""
+    """What a set was divided into; `public` and `test` are None if nobody asked for them.
+
+    Where rows belong to users, `users` says whose each private row is.
+    """
 
     private: ImageSet
     public: ImageSet | None
     test: ImageSet | None
+    users: NDArray[Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -41,24 +45,40 @@ class Places:
     test: NDArray[np.int64] | None
 
 
-def split(data: ImageSet, *, public: Part = None, test: Part = None, seed: int) -> Split:
-    """Divide `data`; a part is a share of it, a count of rows, or another set used as it is."""
+def split(
+    data: ImageSet,
+    *,
+    public: Part = None,
+    test: Part = None,
+    seed: int,
+    users: NDArray[Any] | None = None,
+) -> Split:
+    """Divide `data`; a part is a share of it, a count of rows, or another set used as it is.
+
+    With `users`, who each row belongs to, shares and counts are of users, and all rows of a user
+    go to one part.
+    """
     for name, part in (("public", public), ("test", test)):
         if isinstance(part, ImageSet):
             _check_shape(data, part, name)
     if isinstance(test, ImageSet):
         _check_classes(data, test)
-    labels = np.zeros(len(data), np.int64) if data.labels is None else data.labels
-    places = divided(
-        labels,
-        public=None if isinstance(public, ImageSet) else public,
-        test=None if isinstance(test, ImageSet) else test,
-        seed=seed,
-    )
+    shares = {
+        name: None if isinstance(part, ImageSet) else part
+        for name, part in (("public", public), ("test", test))
+    }
+    if users is not None:
+        if users.shape != (len(data),):
+            raise ConfigError("users must hold one id for each image.")
+        places = divided_by_user(users, **shares, seed=seed)
+    else:
+        labels = np.zeros(len(data), np.int64) if data.labels is None else data.labels
+        places = divided(labels, **shares, seed=seed)
     return Split(
         private=data if len(places.private) == len(data) else data.take(places.private),
         public=public if isinstance(public, ImageSet) else _taken(data, places.public),
         test=test if isinstance(test, ImageSet) else _taken(data, places.test),
+        users=None if users is None else users[places.private],
     )
 
 
@@ -91,6 +111,34 @@ def divided(
         private=np.flatnonzero(places == 0),
         public=np.flatnonzero(places == 1) if num_public else None,
         test=np.flatnonzero(places == 2) if num_test else None,
+    )
+
+
+def divided_by_user(
+    users: NDArray[np.str_],
+    *,
+    public: float | int | None = None,
+    test: float | int | None = None,
+    seed: int,
+) -> Places:
+    """Likewise, with all rows of a user in one part: shares and counts are of users.
+
+    Args:
+        users: whose each row is.
+        public: a share or a count of users.
+        test: likewise.
+        seed: of the draw.
+    """
+    known, owner = np.unique(users, return_inverse=True)
+    places = divided(np.zeros(len(known), np.int64), public=public, test=test, seed=seed)
+
+    def rows(some: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.flatnonzero(np.isin(owner, some))
+
+    return Places(
+        private=rows(places.private),
+        public=None if places.public is None else rows(places.public),
+        test=None if places.test is None else rows(places.test),
     )
 
 

@@ -19,6 +19,7 @@ from privet.privacy.events import Plan
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from privet.privacy.federated import FederatedCertificate
     from privet.privacy.reservation import Reservation
 
 SCHEMA = "privet.certificate/1"
@@ -169,12 +170,12 @@ def read_certificate(body: Mapping[str, Any]) -> Certificate | None:
     return None if public else Certificate.from_json(body)
 
 
-def as_json(certificate: Certificate | None) -> dict[str, Any]:
+def as_json(certificate: Certificate | FederatedCertificate | None) -> dict[str, Any]:
     """What `read_certificate` reads."""
     return nothing_private() if certificate is None else certificate.to_json()
 
 
-def promise(certificate: Certificate | None) -> str:
+def promise(certificate: Certificate | FederatedCertificate | None) -> str:
     """In a line: the guarantee, or that there is none."""
     if certificate is None:
         return NOTHING_PRIVATE

@@ -9,7 +9,7 @@ from privet.data import load as load_images
 from privet.data.guard import shown
 from privet.data.shards import is_shard
 from privet.errors import ConfigError
-from privet.recipes.finished_set import finished_set_config
+from privet.recipes.finished_set import finished_set_config, set_folder
 from privet.recipes.run_certificate import certificate_of, spending_certificate_of
 from privet.recipes.run_folder import CERTIFICATE, CONFIG, MODEL, SYNTHETIC, RunFolder
 from privet.recipes.shared_model import Shared, SharedModel
@@ -24,14 +24,14 @@ def load(folder: str | os.PathLike[str]) -> Shared | SyntheticSet:
     """A model, or a synthetic set, from the folder of a run or of an export of one.
 
     Args:
-        folder: of a finished run of `privet train` or `privet synthesize`, or one that `privet
-            export --to safetensors` or `--to parquet` wrote. Nothing is unpickled.
+        folder: of a finished run of `privet train`, `privet synthesize` or `privet federate`, or
+            one that `privet export --to safetensors` or `--to parquet` wrote. Nothing is unpickled.
     """
     place = Path(folder).expanduser()
     RunFolder(place).refuse_other_layouts()
     if RunFolder(place).holds_run or RunFolder(place, SHARED).holds_run:
         return load_classifier(place)
-    synthesis = RunFolder(place, "synthesize")
+    synthesis = set_folder(place)
     if synthesis.holds_run:
         finished_set_config(synthesis)
         return _set(place / SYNTHETIC, synthesis)

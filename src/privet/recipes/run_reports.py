@@ -13,6 +13,7 @@ from typing import Any
 from privet.data.disk import write_whole
 from privet.data.guard import shown
 from privet.errors import ConfigError, DataError
+from privet.recipes.federated_set import FEDERATE
 from privet.recipes.finished_set import finished_set_config
 from privet.recipes.model_story import model_story
 from privet.recipes.run_folder import REPORT, RunFolder
@@ -23,6 +24,7 @@ from privet.report import Story, comparison, page
 _COMMANDS = {
     "train": (finished_config, model_story),
     "synthesize": (finished_set_config, set_story),
+    FEDERATE: (finished_set_config, set_story),
 }
 _SEVERAL = "privet-report.html"
 
@@ -92,8 +94,8 @@ def story(path: Path) -> Story:
                     "copies of those that were edited."
                 ) from None
     raise ConfigError(
-        f"{shown(path)} holds no run of 'privet train' or 'privet synthesize': give the folder of "
-        "one."
+        f"{shown(path)} holds no run of 'privet train', 'privet synthesize' or 'privet federate': "
+        "give the folder of one."
     )
 
 

@@ -26,7 +26,8 @@ from privet.hedge import Hedge
 from privet.privacy import Ledger, Unit
 from privet.privacy.certificate import promise
 from privet.public import PublicRows
-from privet.recipes.finished_set import finished_set_config
+from privet.recipes.federated_set import FederatedSet
+from privet.recipes.finished_set import finished_set_config, set_folder
 from privet.recipes.presets import named
 from privet.recipes.public_diffusion import Progress
 from privet.recipes.public_synthesis import PublicConfig
@@ -39,6 +40,8 @@ from privet.recipes.set_quality import MOST, Closest, Extractor, SetQuality, set
 from privet.recipes.sets import DataChoice, Sets, from_the_run, part_of, read_sets, refuse_private
 from privet.recipes.stored_evaluation import Kind, store
 from privet.recipes.synthesis_config import SynthesisConfig
+
+AnySetConfig = SynthesisConfig | PublicConfig | FederatedSet
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +167,7 @@ def evaluate_set(
     """
     if real and panel is None:
         raise ConfigError("--real compares classifiers of a --panel: name some.")
-    folder, kinds = RunFolder(out, "synthesize"), panel_names(panel)
+    folder, kinds = set_folder(out), panel_names(panel)
     look = EXTRACTORS[named(EXTRACTORS, extractor or "cnn", "--extractor")]
     _require_run(folder)
     with folder.claimed():  # so that nobody adds images while they are looked at
@@ -182,6 +185,8 @@ def _looking(folder: RunFolder) -> Iterator[Hedge]:
     config = finished_set_config(folder)
     if isinstance(config, PublicConfig):
         raise ConfigError("The run had no private images: leave --real out.")
+    if isinstance(config, FederatedSet):
+        raise ConfigError("The private images lie with the parties: leave --real out.")
     with closing(Ledger.open(folder / folder.read(STATE)["ledger"])) as ledger:
         if ledger.unit is not Unit.EXAMPLE:
             raise ConfigError(f"The ledger protects each {ledger.unit.value}: leave --real out.")
@@ -233,7 +238,7 @@ def _evaluated(
     )
 
 
-def _knows_classes(config: SynthesisConfig | PublicConfig) -> bool:
+def _knows_classes(config: AnySetConfig) -> bool:
     """Whether labels of public images mean the classes of the set: a share's do."""
     return isinstance(config, PublicConfig) or _is_share(config.data.public)
 
@@ -283,14 +288,14 @@ def _require_run(folder: RunFolder) -> None:
     folder.refuse_other_layouts()
     if not folder.holds_run:
         raise ConfigError(
-            f"{folder} holds no run of 'privet train' or 'privet synthesize': give the folder of "
-            "one."
+            f"{folder} holds no run of 'privet train', 'privet synthesize' or 'privet federate': "
+            "give the folder of one."
         )
 
 
 def _test_images(
     folder: RunFolder,
-    config: SynthesisConfig | PublicConfig,
+    config: AnySetConfig,
     test: str | None,
     note: Callable[[str], object],
 ) -> tuple[ImageSet, str]:
@@ -306,7 +311,7 @@ def _test_images(
     return sets.test, shown(given) if given is test else from_the_run(given)
 
 
-def _refuse_seen(config: SynthesisConfig | PublicConfig, test: str) -> None:
+def _refuse_seen(config: AnySetConfig, test: str) -> None:
     """Nothing can be said by images that the run learned from."""
     if _is_share(test):
         raise ConfigError(
@@ -323,7 +328,7 @@ def _refuse_seen(config: SynthesisConfig | PublicConfig, test: str) -> None:
 
 
 def _seen(
-    folder: RunFolder, config: SynthesisConfig | PublicConfig, note: Callable[[str], object]
+    folder: RunFolder, config: AnySetConfig, note: Callable[[str], object]
 ) -> PublicRows | None:
     """Public images that the run learned from, and never private ones."""
     try:
@@ -334,7 +339,7 @@ def _seen(
     return None if found is None else PublicRows.from_images(found)
 
 
-def _public_images(folder: RunFolder, config: SynthesisConfig | PublicConfig) -> ImageSet | None:
+def _public_images(folder: RunFolder, config: AnySetConfig) -> ImageSet | None:
     data = config.data
     if not _is_share(data.test):
         data = replace(data, test=None)

@@ -1,10 +1,13 @@
 """Flower's own engines: its simulation, and its processes on loopback."""
 
+import datetime
+import ipaddress
 import json
 import os
 import signal
 import subprocess
 import sys
+from concurrent import futures
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -81,14 +84,52 @@ def test_a_party_that_fails_in_the_simulation_is_left_out_by_name(tmp_path):
     assert found["left_out"] == {"bee": "its data cannot be used"}
 
 
+def certificates(folder):
+    """PEM files of an authority, and of a server on loopback whose certificate it signed."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    def signed(name, key, issuer, issuer_key, **extensions):
+        today = datetime.datetime.now(datetime.UTC)
+        builder = x509.CertificateBuilder().subject_name(named(name)).issuer_name(named(issuer))
+        builder = builder.public_key(key.public_key()).serial_number(x509.random_serial_number())
+        builder = builder.not_valid_before(today - datetime.timedelta(days=1))
+        builder = builder.not_valid_after(today + datetime.timedelta(days=1))
+        for extension in extensions.values():
+            builder = builder.add_extension(extension, critical=False)
+        made = builder.sign(issuer_key, hashes.SHA256())
+        return made.public_bytes(serialization.Encoding.PEM)
+
+    def named(text):
+        return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, text)])
+
+    authority, own = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+    here = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    constraints = x509.BasicConstraints(ca=True, path_length=None)
+    key = own.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    files = {
+        "ca.pem": signed("authority", authority, "authority", authority, ca=constraints),
+        "server.pem": signed("server", own, "authority", authority, where=here),
+        "server.key": key,
+    }
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+
+
 @needs_flower
-def test_three_parties_over_flowers_processes_on_loopback(tmp_path):
+def test_three_parties_over_flowers_grpc_on_loopback_with_tls(tmp_path):
     from privet.federate.deployment import free_port
 
     parties_in(tmp_path)
+    certificates(tmp_path)
     port = free_port()
     common = ["--public", str(tmp_path / "public.npz"), "--encoder", ENCODER, "--delta", "1e-5"]
-    common += ["--address", f"127.0.0.1:{port}", "--insecure"]
+    common += ["--address", f"127.0.0.1:{port}", "--root-certificates", "ca.pem"]
     clients = [
         privet(
             ["client", f"{name}.npz", "--party", name, "--epsilon", "2", "--out", name, *common],
@@ -101,6 +142,7 @@ def test_three_parties_over_flowers_processes_on_loopback(tmp_path):
     with (tmp_path / "server.log").open("w+") as log:
         words = ["--epsilon", "2", "--count", "30", "--parties", "3", "--declared-size", "90"]
         words += ["--method", METHOD, "--seconds", "100", "--json", "--out", str(tmp_path / "made")]
+        words += ["--certificate", "server.pem", "--key", "server.key"]
         server = privet(["server", *words, *common], tmp_path, stdout=subprocess.PIPE, stderr=log)
         try:
             out, _ = server.communicate(timeout=240)
@@ -109,11 +151,56 @@ def test_three_parties_over_flowers_processes_on_loopback(tmp_path):
                 each.send_signal(signal.SIGTERM)
             for each in (*clients, server):
                 each.wait(60)
-        assert server.returncode == 0, Path(log.name).read_text()[-3000:]
+        said = Path(log.name).read_text()
+        assert server.returncode == 0, said[-3000:]
+    assert f"Fleet API (gRPC-rere) on 127.0.0.1:{port}" in said
     found = json.loads(out[out.index("{\n") :])
     assert found["stages"] == [["ant", "bee", "cow"]]
     assert [sum(spent(tmp_path / name)) for name in ("ant", "bee", "cow")] == [1, 1, 1]
     assert len(load(tmp_path / "made" / "synthetic")) == 30
+
+
+@needs_flower
+def test_a_nodes_requests_are_the_calls_that_they_stand_for():
+    import grpc
+    import httpx
+    from flwr.common.constant import PUBLIC_KEY_HEADER
+    from flwr.proto import fleet_pb2
+    from flwr.supercore.constant import FLEET_HTTP_PUBLIC_KEY_HEADER
+
+    from privet.federate.over_grpc import GrpcTransport, method_of
+
+    methods = {each.name for each in fleet_pb2.DESCRIPTOR.services_by_name["Fleet"].methods}
+    seen = []
+
+    def heard(details):
+        def answer(request, context):
+            seen.append((details.method, dict(details.invocation_metadata), request))
+            if request == b"who?":
+                context.abort(grpc.StatusCode.UNAUTHENTICATED, "a stranger")
+            return b"answered"
+
+        return grpc.unary_unary_rpc_method_handler(answer)
+
+    server = grpc.server(futures.ThreadPoolExecutor(1))
+    handler = type("Handler", (grpc.GenericRpcHandler,), {"service": lambda _, each: heard(each)})
+    server.add_generic_rpc_handlers((handler(),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    headers = {FLEET_HTTP_PUBLIC_KEY_HEADER: "AQID", "flwr-timestamp": "now", "cookie": "none"}
+    with httpx.Client(transport=GrpcTransport(grpc.insecure_channel(f"127.0.0.1:{port}"))) as node:
+        url = "http://127.0.0.1/v1/fleet/pull-messages"
+        assert node.post(url, content=b"asked", headers=headers).content == b"answered"
+        assert node.post(url, content=b"who?").status_code == 401
+        server.stop(None).wait()
+        with pytest.raises(httpx.ConnectError):
+            node.post(url, content=b"asked")
+    method, metadata, request = seen[0]
+    assert (method, request) == ("/flwr.proto.Fleet/PullMessages", b"asked")
+    assert metadata[PUBLIC_KEY_HEADER] == b"\1\2\3"
+    assert metadata["flwr-timestamp"] == "now"
+    assert "cookie" not in metadata
+    assert method_of("/v1/fleet/confirm-message-received").rpartition("/")[2] in methods
 
 
 @needs_flower

@@ -11,8 +11,17 @@ import torch
 
 from privet.data import load
 from privet.errors import ConfigError, DataError, PrivacyError, PrivetError
-from privet.federate import Agreement, Answer, Ask, Party, Refusal, added, answer, conduct
-from privet.federate import party as party_room
+from privet.federate import (
+    Agreement,
+    Answer,
+    Ask,
+    Party,
+    Refusal,
+    added,
+    answer,
+    answering,
+    conduct,
+)
 from privet.federate.messages import PREPARE
 from privet.federate.party import simulated_parties
 from privet.federate.sums import checked_sum
@@ -57,7 +66,7 @@ def first_ask(server, stage=0):
 
 @pytest.fixture
 def silence(monkeypatch):
-    monkeypatch.setattr(party_room, "Randomness", lambda seed: Silence())
+    monkeypatch.setattr(answering, "Randomness", lambda seed: Silence())
 
 
 def test_without_noise_the_parties_sums_are_the_sum_of_all_rows(tmp_path, silence):
@@ -94,7 +103,7 @@ def test_variances_of_noise_add_up(tmp_path):
         for name, each in parties.items()
     ]
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(party_room, "Randomness", lambda seed: Silence())
+        patched.setattr(answering, "Randomness", lambda seed: Silence())
         exact = [answer(each, ask) for each in quiet]
     sums = [
         added([NoisySum(dict(a.tensors), a.noise_scale) for a in each]) for each in (noisy, exact)
@@ -353,7 +362,7 @@ def test_an_unexpected_error_says_nothing_either(tmp_path, monkeypatch):
     def fail(*_, **__):
         raise RuntimeError("a secret")
 
-    monkeypatch.setattr(party_room, "read_sets", fail)
+    monkeypatch.setattr(answering, "read_sets", fail)
     parties = parties_in(tmp_path)
     ask, _ = first_ask(server_in(tmp_path))
     made = answer(parties["ant"], ask)

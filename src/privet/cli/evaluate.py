@@ -21,7 +21,7 @@ def evaluate(
     folder: Annotated[
         Path,
         typer.Argument(
-            metavar="DIR", help="A finished run of 'privet train' or 'privet synthesize'."
+            metavar="DIR", help="A finished run of 'privet train', 'synthesize' or 'federate'."
         ),
     ],
     test: Annotated[

@@ -14,7 +14,7 @@ def export(
     folder: Annotated[
         Path,
         typer.Argument(
-            metavar="DIR", help="A finished run of 'privet train' or 'privet synthesize'."
+            metavar="DIR", help="A finished run of 'privet train', 'synthesize' or 'federate'."
         ),
     ],
     to: Annotated[

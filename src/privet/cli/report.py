@@ -14,7 +14,7 @@ def report(
     folders: Annotated[
         list[Path],
         typer.Argument(
-            metavar="DIR...", help="Finished runs of 'privet train' or 'privet synthesize'."
+            metavar="DIR...", help="Finished runs of 'privet train', 'synthesize' or 'federate'."
         ),
     ],
     out: Annotated[

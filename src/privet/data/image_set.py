@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -77,11 +77,21 @@ class ImageSet:
             columns["labels"] = self.labels
         return columns
 
-    def split(self, *, public: Part = None, test: Part = None, seed: int) -> Split:
-        """Private, public and test parts that never share a row; see `privet.data.split`."""
+    def split(
+        self,
+        *,
+        public: Part = None,
+        test: Part = None,
+        seed: int,
+        users: NDArray[Any] | None = None,
+    ) -> Split:
+        """Private, public and test parts that never share a row; see `privet.data.split`.
+
+        With `users`, who each row belongs to, they never share a user.
+        """
         from privet.data.split import split
 
-        return split(self, public=public, test=test, seed=seed)
+        return split(self, public=public, test=test, seed=seed, users=users)
 
 
 def _check_images(images: Column) -> None:

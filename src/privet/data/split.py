@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -25,11 +25,15 @@ Part: TypeAlias = "float | int | ImageSet | None"
 
 @dataclass(frozen=True)
 class Split:
-    """What a set was divided into; `public` and `test` are None if nobody asked for them."""
+    """What a set was divided into; `public` and `test` are None if nobody asked for them.
+
+    Where rows belong to users, `users` says whose each private row is.
+    """
 
     private: ImageSet
     public: ImageSet | None
     test: ImageSet | None
+    users: NDArray[Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -41,24 +45,40 @@ class Places:
     test: NDArray[np.int64] | None
 
 
-def split(data: ImageSet, *, public: Part = None, test: Part = None, seed: int) -> Split:
-    """Divide `data`; a part is a share of it, a count of rows, or another set used as it is."""
+def split(
+    data: ImageSet,
+    *,
+    public: Part = None,
+    test: Part = None,
+    seed: int,
+    users: NDArray[Any] | None = None,
+) -> Split:
+    """Divide `data`; a part is a share of it, a count of rows, or another set used as it is.
+
+    With `users`, who each row belongs to, shares and counts are of users, and all rows of a user
+    go to one part.
+    """
     for name, part in (("public", public), ("test", test)):
         if isinstance(part, ImageSet):
             _check_shape(data, part, name)
     if isinstance(test, ImageSet):
         _check_classes(data, test)
-    labels = np.zeros(len(data), np.int64) if data.labels is None else data.labels
-    places = divided(
-        labels,
-        public=None if isinstance(public, ImageSet) else public,
-        test=None if isinstance(test, ImageSet) else test,
-        seed=seed,
-    )
+    shares = {
+        name: None if isinstance(part, ImageSet) else part
+        for name, part in (("public", public), ("test", test))
+    }
+    if users is not None:
+        if users.shape != (len(data),):
+            raise ConfigError("users must hold one id for each image.")
+        places = divided_by_user(users, **shares, seed=seed)
+    else:
+        labels = np.zeros(len(data), np.int64) if data.labels is None else data.labels
+        places = divided(labels, **shares, seed=seed)
     return Split(
         private=data if len(places.private) == len(data) else data.take(places.private),
         public=public if isinstance(public, ImageSet) else _taken(data, places.public),
         test=test if isinstance(test, ImageSet) else _taken(data, places.test),
+        users=None if users is None else users[places.private],
     )
 
 

@@ -51,6 +51,7 @@ clientapp = "privet_federation:client"
     "from privet.federate.deployed import client, server\n\n"
     '__all__ = ["client", "server"]\n',
 }
+_HERE = "127.0.0.1"
 _SECONDS_TO_START = 60.0
 _SECONDS_TO_STOP = 10.0
 _SECONDS_BETWEEN = 0.3
@@ -84,16 +85,6 @@ class Link:
                 "one machine."
             )
 
-    @property
-    def host(self) -> str:
-        """Where."""
-        return self.address.rpartition(":")[0]
-
-    @property
-    def port(self) -> int:
-        """At which port."""
-        return int(self.address.rpartition(":")[2])
-
 
 def serve(server: Server, link: Link) -> FederationResult:
     """A federation from beginning to end: starts Flower's SuperLink, waits for parties, stops it.
@@ -110,10 +101,12 @@ def serve(server: Server, link: Link) -> FederationResult:
         settings = home / "server.json"
         settings.write_text(json.dumps(asdict(server)), encoding="utf-8")
         environment = _environment(home)
-        command = [*_OURS, _LINK, "--host", link.host, "--port", str(link.port)]
-        with _process([*command, *_server_security(link), *_NO_INSTALLS], environment) as superlink:
-            _wait_for_port(link, superlink)
-            _submit(home, settings, link, environment)
+        port = free_port()
+        words = ["--insecure", "--host", _HERE, "--port", str(port), *_NO_INSTALLS]
+        words += ["--fleet-api-address", link.address]
+        with _process([*_OURS, _LINK, _pem_files(link), *words], environment) as superlink:
+            _wait_for_port(link, port, superlink)
+            _submit(home, settings, port, environment)
             said = _outcome(home / OUTCOME, superlink)
     if said["error"] is not None:
         error = PrivetError(str(said["error"]))
@@ -127,26 +120,17 @@ _LINK, _NODE = "superlink", "supernode"
 _NO_INSTALLS = ("--disable-runtime-dependency-installation",)
 
 
-def _server_security(link: Link) -> list[str]:
-    if link.insecure:
-        return ["--insecure"]
-    files = {
-        "--ssl-ca-certfile": link.root_certificates,
-        "--ssl-certfile": link.certificate,
-        "--ssl-keyfile": link.key,
-    }
-    return [word for name, value in files.items() for word in (name, str(value))]
+def _pem_files(link: Link) -> str:
+    files = [] if link.insecure else [link.root_certificates, link.certificate, link.key]
+    return json.dumps(files)
 
 
-def _submit(home: Path, settings: Path, link: Link, environment: Mapping[str, str]) -> None:
+def _submit(home: Path, settings: Path, port: int, environment: Mapping[str, str]) -> None:
     """Start the run, in which Flower loads our apps."""
     app = write_app(home / "app")
-    safety = "insecure = true"
-    if not link.insecure:
-        safety = f"root-certificates = {json.dumps(str(link.root_certificates))}"
     (home / "config.toml").write_text(
-        f'[superlink]\ndefault = "here"\n\n[superlink.here]\naddress = "{link.address}"\n'
-        f"{safety}\n",
+        f'[superlink]\ndefault = "here"\n\n[superlink.here]\naddress = "{_HERE}:{port}"\n'
+        "insecure = true\n",
         encoding="utf-8",
     )
     config = f"{SERVER}={json.dumps(str(settings))}"
@@ -182,7 +166,7 @@ def take_part(party: Party, link: Link) -> None:
         home = Path(place)
         settings = home / "party.json"
         settings.write_text(json.dumps(party.to_json()), encoding="utf-8")
-        words = ["--superlink", link.address, "--host", "127.0.0.1", "--port", str(free_port())]
+        words = ["--superlink", link.address, "--host", _HERE, "--port", str(free_port())]
         words += ["--insecure"] if link.insecure else []
         if link.root_certificates is not None:
             words += ["--root-certificates", link.root_certificates]
@@ -203,6 +187,8 @@ def _node(words: Sequence[str]) -> None:
     import flwr.supernode.start_client_internal as internal
     from flwr.supernode.cli.flower_supernode import flower_supernode
 
+    from privet.federate.over_grpc import node_over_grpc
+
     own = app_digest()
     fused = internal.get_fused_config_from_fab
 
@@ -211,6 +197,7 @@ def _node(words: Sequence[str]) -> None:
         return fused(content, *more)
 
     internal.get_fused_config_from_fab = checked
+    node_over_grpc()
     sys.argv = ["flower-supernode", *words]
     flower_supernode()
 
@@ -250,7 +237,7 @@ def write_app(folder: Path) -> Path:
 def free_port() -> int:
     """One that nobody listens at."""
     with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
+        found.bind((_HERE, 0))
         return int(found.getsockname()[1])
 
 
@@ -279,11 +266,12 @@ def _process(
         signal.signal(signal.SIGTERM, before)
 
 
-def _wait_for_port(link: Link, process: subprocess.Popen[bytes]) -> None:
+def _wait_for_port(link: Link, port: int, process: subprocess.Popen[bytes]) -> None:
+    """Until the SuperLink takes runs, which it does once parties can reach it."""
     until = time.monotonic() + _SECONDS_TO_START
     while time.monotonic() < until and process.poll() is None:
         with socket.socket() as tried:
-            if tried.connect_ex((link.host, link.port)) == 0:
+            if tried.connect_ex((_HERE, port)) == 0:
                 return
         time.sleep(_SECONDS_BETWEEN)
     raise PrivetError(f"Flower's SuperLink does not listen at {link.address}: is it in use?")
@@ -295,10 +283,15 @@ def _last(text: str) -> str:
 
 
 def _link(words: Sequence[str]) -> None:
-    """Flower's SuperLink in this process."""
+    """Flower's SuperLink in this process: parties reach it over gRPC, all else is for us alone."""
     from flwr.superlink.cli.flower_superlink import flower_superlink
 
-    sys.argv = ["flower-superlink", *words]
+    from privet.federate.over_grpc import server_over_grpc
+
+    files, *rest = words
+    pems = [Path(each).expanduser().read_bytes() for each in json.loads(files)]
+    server_over_grpc((pems[0], pems[1], pems[2]) if pems else None)
+    sys.argv = ["flower-superlink", *rest]
     flower_superlink()
 
 

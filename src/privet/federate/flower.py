@@ -18,8 +18,9 @@ import numpy as np
 import torch
 
 from privet.errors import ConfigError, DataError
+from privet.federate.answering import Note, answer, unheard
 from privet.federate.messages import Answer, Ask
-from privet.federate.party import Note, Party, answer, unheard
+from privet.federate.party import Party
 from privet.federate.rounds import Reply
 from privet.federate.server import FederationResult, Server, conduct
 from privet.recipes.releases import Tensors

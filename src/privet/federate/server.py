@@ -42,6 +42,7 @@ from privet.recipes.releases import (
 )
 from privet.recipes.run_folder import CERTIFICATE, CONFIG, RESULT, STEPS, SYNTHETIC, RunFolder
 from privet.recipes.run_settings import two_digits
+from privet.recipes.set_card import write_card
 from privet.recipes.synthesis_config import chosen_system
 from privet.recipes.synthesis_images import write_shards, write_sheet
 from privet.recipes.synthesis_methods import Prepared, check, matched, stage_release
@@ -318,7 +319,7 @@ class _Work:
         self.folder.write(CERTIFICATE, certificate.to_json())
         write_shards(made, self.agreement, self.folder, listener, count)
         write_sheet(self.folder)
-        self.folder.write(f"{SYNTHETIC}/{CERTIFICATE}", certificate.to_json())
+        write_card(self.folder, self.agreement, count)
         summary = {
             "schema": "privet.federation/1",
             "generation": self.agreement.generation,

@@ -21,6 +21,7 @@ from privet.privacy.spends import Spend, cost_of, plan_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from privet.privacy.federated import FederatedCertificate
     from privet.privacy.ledger import Ledger
     from privet.privacy.reservation import Reservation
 
@@ -219,12 +220,12 @@ def read_certificate(body: Mapping[str, Any]) -> Certificate | None:
     return None if public else Certificate.from_json(body)
 
 
-def as_json(certificate: Certificate | None) -> dict[str, Any]:
+def as_json(certificate: Certificate | FederatedCertificate | None) -> dict[str, Any]:
     """What `read_certificate` reads."""
     return nothing_private() if certificate is None else certificate.to_json()
 
 
-def promise(certificate: Certificate | None) -> str:
+def promise(certificate: Certificate | FederatedCertificate | None) -> str:
     """In a line: the guarantee, or that there is none."""
     if certificate is None:
         return NOTHING_PRIVATE

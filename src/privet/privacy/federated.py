@@ -51,6 +51,11 @@ class FederatedCertificate:
         }
 
     @property
+    def guarantee(self) -> str:
+        """Of all parties, in a line."""
+        return "; ".join(f"{name}: {promise}" for name, promise in self.guarantees.items())
+
+    @property
     def everywhere(self) -> tuple[float, float]:
         """ε and δ of someone whose data lie with every party: their sums (basic composition)."""
         own = [each.guarantee for each in self.parties.values() if each.private]
@@ -60,11 +65,10 @@ class FederatedCertificate:
     @property
     def statement(self) -> str:
         """The guarantee in plain words."""
-        each = "; ".join(f"{name}: {promise}" for name, promise in self.guarantees.items())
         said = (
             f"{len(self.parties)} parties released noised sums of their own rows, or images made "
             f"of them. Each row lies with one party and is covered by that party's guarantee "
-            f"alone, as its own ledger says ({each})."
+            f"alone, as its own ledger says ({self.guarantee})."
         )
         if self.private:
             epsilon, delta = self.everywhere

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from privet.errors import ConfigError
+from privet.recipes.federated_set import FEDERATE, FederatedSet, finished_federation
 from privet.recipes.merged_config import MERGE, MergedConfig
 from privet.recipes.public_synthesis import PublicConfig, is_public
 from privet.recipes.run_folder import CONFIG, SYNTHETIC, RunFolder
@@ -13,23 +14,29 @@ from privet.recipes.synthesis_config import SynthesisAsked, SynthesisConfig
 from privet.recipes.synthesis_images import Wanted
 from privet.recipes.table_config import TableConfig, of_table
 
-SetConfig = SynthesisConfig | PublicConfig | MergedConfig
+SYNTHESIZE = "synthesize"
+SETS = (SYNTHESIZE, MERGE, FEDERATE)  # commands that make them
+
+SetConfig = SynthesisConfig | PublicConfig | MergedConfig | FederatedSet
 
 
 def set_folder(path: Path) -> RunFolder:
     """The folder of a run that made a synthetic set; refused unless it is one."""
     RunFolder(path).refuse_other_layouts()
-    for command in ("synthesize", MERGE):
+    for command in SETS:
         folder = RunFolder(path, command)
         if folder.holds_run:
             return folder
     raise ConfigError(
-        f"{folder} holds no run of 'privet train' or 'privet synthesize': give the folder of one."
+        f"{folder} holds no run of 'privet train', 'privet synthesize' or 'privet federate': give "
+        "the folder of one."
     )
 
 
 def finished_set_config(folder: RunFolder) -> SetConfig:
     """The configuration of the run that a folder holds; refused unless done, and of images."""
+    if folder.command == FEDERATE:
+        return finished_federation(folder)
     stored = _done(folder)
     if folder.command == MERGE:
         return MergedConfig.from_json(stored["config"])

@@ -10,8 +10,13 @@ from privet.data.guard import shown
 from privet.data.shards import is_shard
 from privet.data.tables import read_table
 from privet.errors import ConfigError
-from privet.recipes.finished_set import finished_set_config, finished_table_config, made_table
-from privet.recipes.merged_config import MERGE
+from privet.recipes.finished_set import (
+    SETS,
+    SYNTHESIZE,
+    finished_set_config,
+    finished_table_config,
+    made_table,
+)
 from privet.recipes.run_certificate import certificate_of, spending_certificate_of
 from privet.recipes.run_folder import (
     CERTIFICATE,
@@ -34,16 +39,15 @@ def load(folder: str | os.PathLike[str]) -> Shared | SyntheticSet | SyntheticRow
     """A model, or synthetic images or rows, from the folder of a run or of an export of one.
 
     Args:
-        folder: of a finished run of `privet train`, `privet synthesize` or `privet merge`, or one
+        folder: of a finished run of `privet train`, `synthesize`, `merge` or `federate`, or one
             that `privet export --to safetensors` or `--to parquet` wrote. Nothing is unpickled.
     """
     place = Path(folder).expanduser()
     RunFolder(place).refuse_other_layouts()
     if RunFolder(place).holds_run or RunFolder(place, SHARED).holds_run:
         return load_classifier(place)
-    for command in ("synthesize", MERGE):
-        synthesis = RunFolder(place, command)
-        if synthesis.holds_run and command != MERGE and made_table(synthesis):
+    for synthesis in (RunFolder(place, command) for command in SETS):
+        if synthesis.holds_run and synthesis.command == SYNTHESIZE and made_table(synthesis):
             return _rows(synthesis)
         if synthesis.holds_run:
             finished_set_config(synthesis)

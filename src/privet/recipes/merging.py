@@ -25,6 +25,7 @@ from privet.errors import ConfigError, LedgerError, PrivacyError
 from privet.privacy import Certificate, Ledger, certify_together
 from privet.privacy.certificate import ALWAYS_PUBLIC, promise
 from privet.privacy.spends import plan_of
+from privet.recipes.federated_set import FederatedSet
 from privet.recipes.finished_set import SetConfig, finished_set_config, set_folder
 from privet.recipes.merged_config import MERGE, MergedConfig, Source, sources_of
 from privet.recipes.public_synthesis import PublicConfig
@@ -144,6 +145,11 @@ def _parts(folders: Sequence[RunFolder]) -> Iterator[_Part]:
                 f"{folder} was made of public images alone, and has no certificate to merge: leave "
                 "it out."
             )
+        if isinstance(config, FederatedSet):
+            raise ConfigError(
+                f"{folder} was made by a federation, whose spends lie with its parties: leave it "
+                "out."
+            )
         earlier = _sources(folder, config)
         sources = tuple(each.named_apart(taken) for each in earlier)
         yield _Part(
@@ -163,7 +169,7 @@ def _parts(folders: Sequence[RunFolder]) -> Iterator[_Part]:
 def _sources(folder: RunFolder, config: SetConfig) -> tuple[Source, ...]:
     """Every run that a set rests on, and where its spend is written down."""
     certificate = certificate_of(folder)
-    assert certificate is not None
+    assert isinstance(certificate, Certificate)
     if isinstance(config, MergedConfig):
         return sources_of(folder)
     state = folder.read(STATE)
@@ -274,7 +280,7 @@ def _require_whole_plan(part: _Part, certificate: Certificate) -> None:
     own = certificate_of(part.folder)
     names = {each.name for each in part.sources}
     paid = plan_of(each for each in certificate.spends if each.run in names)
-    if own is None or set(own.plan.events) != set(paid.events):
+    if not isinstance(own, Certificate) or set(own.plan.events) != set(paid.events):
         raise PrivacyError(
             f"The certificate in {part.folder} has other events than its ledger: one of them was "
             "edited, so believe neither."

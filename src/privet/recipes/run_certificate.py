@@ -6,11 +6,14 @@ from privet.data.guard import shown
 from privet.errors import DataError, PrivacyError
 from privet.privacy import Certificate
 from privet.privacy.certificate import read_certificate
+from privet.privacy.federated import FEDERATED_SCHEMA, FederatedCertificate
 from privet.recipes.run_folder import CERTIFICATE, CONFIG, RunFolder
 
 
-def certificate_of(folder: RunFolder) -> Certificate | None:
+def certificate_of(folder: RunFolder) -> Certificate | FederatedCertificate | None:
     """None where nothing private was touched; refused where its events cost something else.
+
+    That of a federation has the certificates of all its parties.
 
     Args:
         folder: of a run, or of what was exported from one.
@@ -18,7 +21,10 @@ def certificate_of(folder: RunFolder) -> Certificate | None:
     where = shown(folder / CERTIFICATE)
     if not folder.has(CERTIFICATE):
         raise DataError(f"{where} is missing: without it nothing can be said of the run.")
-    found = read_certificate(folder.read(CERTIFICATE, remedy="put back a copy"))
+    body = folder.read(CERTIFICATE, remedy="put back a copy")
+    if isinstance(body, dict) and body.get("schema") == FEDERATED_SCHEMA:
+        return FederatedCertificate.from_json(body)
+    found = read_certificate(body)
     if found is not None:
         found.check_events(where)
     elif _has_budget(folder):
@@ -32,10 +38,10 @@ def certificate_of(folder: RunFolder) -> Certificate | None:
 def spending_certificate_of(folder: RunFolder) -> Certificate:
     """Of what cannot be without private rows: a model."""
     found = certificate_of(folder)
-    if found is None:
+    if not isinstance(found, Certificate):
         raise PrivacyError(
-            f"{shown(folder / CERTIFICATE)} says that no private row was touched, but models learn "
-            "from them: it was edited, so believe nothing in it."
+            f"{shown(folder / CERTIFICATE)} says that no private row was touched, or is not of one "
+            "run, but models learn from one: it was edited, so believe nothing in it."
         )
     return found
 

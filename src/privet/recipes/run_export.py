@@ -22,6 +22,8 @@ from privet.data.staging import check_free_file, check_free_folder, new_file, ne
 from privet.errors import ConfigError
 from privet.privacy import Certificate
 from privet.privacy.certificate import as_json, promise
+from privet.privacy.federated import FederatedCertificate
+from privet.recipes.federated_set import FEDERATE
 from privet.recipes.finished_set import finished_set_config
 from privet.recipes.loading import SHARED, load_classifier
 from privet.recipes.row_kinds import ImageRows, TableRows, TextRows
@@ -62,7 +64,7 @@ class Exported:
     out: Path
     card: Path | None
     images: int | None
-    certificate: Certificate | None
+    certificate: Certificate | FederatedCertificate | None
 
     @property
     def guarantee(self) -> str:
@@ -95,7 +97,7 @@ class _Order:
     """Who wants what where."""
 
     folder: RunFolder
-    certificate: Certificate | None
+    certificate: Certificate | FederatedCertificate | None
     out: Path
     force: bool
 
@@ -140,8 +142,8 @@ def export(run: Path, to: str, out: Path, *, force: bool = False) -> Exported:
                 )
                 return formats[to](order)
     raise ConfigError(
-        f"{shown(run)} holds no run of 'privet train' or 'privet synthesize': give the folder of "
-        "one."
+        f"{shown(run)} holds no run of 'privet train', 'privet synthesize' or 'privet federate': "
+        "give the folder of one."
     )
 
 
@@ -245,10 +247,12 @@ _FINISHED: Mapping[str, Callable[[RunFolder], object]] = {
     "train": finished_config,
     "synthesize": finished_set_config,
     "merge": finished_set_config,
+    FEDERATE: finished_set_config,
 }
 _SETS: Mapping[str, Callable[[_Order], Exported]] = {"parquet": _parquet, "png": _png, "npz": _npz}
 _FORMATS: Mapping[str, Mapping[str, Callable[[_Order], Exported]]] = {
     "train": {"onnx": _onnx, "safetensors": _safetensors},
     "synthesize": _SETS,
     "merge": _SETS,
+    FEDERATE: _SETS,
 }

@@ -13,6 +13,7 @@ from typing import Any
 from privet.data.disk import write_whole
 from privet.data.guard import shown
 from privet.errors import ConfigError, DataError
+from privet.recipes.federated_set import FEDERATE
 from privet.recipes.finished_set import finished_set_config, finished_table_config, made_table
 from privet.recipes.model_story import model_story
 from privet.recipes.run_folder import REPORT, RunFolder
@@ -25,6 +26,7 @@ _COMMANDS: Mapping[str, tuple[Callable[[RunFolder], object], Callable[[RunFolder
     "train": (finished_config, model_story),
     "synthesize": (finished_set_config, set_story),
     "merge": (finished_set_config, set_story),
+    FEDERATE: (finished_set_config, set_story),
 }
 _SEVERAL = "privet-report.html"
 
@@ -96,8 +98,8 @@ def story(path: Path) -> Story:
                     "copies of those that were edited."
                 ) from None
     raise ConfigError(
-        f"{shown(path)} holds no run of 'privet train' or 'privet synthesize': give the folder of "
-        "one."
+        f"{shown(path)} holds no run of 'privet train', 'privet synthesize' or 'privet federate': "
+        "give the folder of one."
     )
 
 

@@ -14,7 +14,9 @@ from privet.errors import DataError, LedgerError
 from privet.privacy import Certificate, Ledger
 from privet.privacy.budget import decimals, round_up
 from privet.privacy.certificate import NOTHING_PRIVATE
+from privet.privacy.federated import FederatedCertificate
 from privet.privacy.overview import overview
+from privet.recipes.federated_set import FEDERATE
 from privet.recipes.run_certificate import certificate_of
 from privet.recipes.run_folder import CONFIG, METRICS, STATE, RunFolder
 from privet.report import Bar, Fact, Privacy
@@ -30,6 +32,8 @@ def privacy_of(folder: RunFolder) -> Privacy:
         return Privacy(
             private=True, guarantee="no private row was touched", statement=NOTHING_PRIVATE
         )
+    if isinstance(certificate, FederatedCertificate):
+        return _privacy_of_parties(certificate)
     budget, note = _budget(folder, certificate)
     return Privacy(
         private=certificate.private,
@@ -43,6 +47,31 @@ def privacy_of(folder: RunFolder) -> Privacy:
         outside=certificate.outside,
         budget=budget,
         budget_note=note,
+    )
+
+
+def _privacy_of_parties(certificate: FederatedCertificate) -> Privacy:
+    """Every party's own, by its name; their ledgers are not here."""
+    parties = {shown(name): each for name, each in certificate.parties.items()}
+    epsilon, delta = certificate.everywhere
+    several = f"ε ≤ {decimals(round_up(epsilon, 3))}, δ ≤ {delta:g}" if certificate.private else ""
+    return Privacy(
+        private=certificate.private,
+        guarantee=shown(certificate.guarantee) if certificate.private else "NOT private",
+        statement=shown(certificate.statement),
+        events=tuple(
+            f"{name}: {event}" for name, each in parties.items() for event in each.plan.events
+        ),
+        facts=(
+            *(
+                Fact(f"{name}, {fact.name}", fact.value)
+                for name, each in parties.items()
+                for fact in _facts(each)
+            ),
+            *([Fact("someone with all parties", several)] if several else []),
+        ),
+        public=tuple(dict.fromkeys(text for each in parties.values() for text in each.public)),
+        outside=tuple(f"{name}: {text}" for name, each in parties.items() for text in each.outside),
     )
 
 
@@ -102,8 +131,9 @@ def _reserved(epsilon: float) -> str:
 
 def settings_of(folder: RunFolder) -> tuple[Fact, ...]:
     """All of them, places by their last names alone: a page is there to be passed on."""
-    body = folder.read(CONFIG)
-    return (*_flat("", body["config"]), *_flat("synthetic", body.get("release", {})))
+    stored = folder.read(CONFIG)
+    body = stored["agreement" if folder.command == FEDERATE else "config"]
+    return (*_flat("", body), *_flat("synthetic", stored.get("release", {})))
 
 
 def _flat(name: str, value: Any) -> Iterator[Fact]:
@@ -124,8 +154,13 @@ def versions_of(folder: RunFolder) -> tuple[Fact, ...]:
 
 def command_of(folder: RunFolder, **others: object) -> str:
     """What someone types to do it again."""
-    asked = dict(folder.read(CONFIG)["asked"])
-    words = ["privet", folder.command, _place(asked.pop("data"))]
+    stored = folder.read(CONFIG)
+    if folder.command == FEDERATE:
+        asked = {name: each for name, each in stored["server"].items() if name != "out"}
+        words = ["privet", folder.command, "server"]
+    else:
+        asked = dict(stored["asked"])
+        words = ["privet", folder.command, _place(asked.pop("data"))]
     for name, value in (asked | others).items():
         option = f"--{name.replace('_', '-')}"
         if value is True:
@@ -161,6 +196,8 @@ def metric_lines(folder: RunFolder) -> list[dict[str, Any]]:
 
 def source_of(folder: RunFolder) -> str:
     """The data, by its last name."""
+    if folder.command == FEDERATE:
+        return "noised sums of several parties"
     return _place(folder.read(CONFIG)["asked"]["data"])
 
 

@@ -11,6 +11,7 @@ from privet.data.shards import class_counts, num_rows
 from privet.errors import DataError
 from privet.privacy import Certificate
 from privet.privacy.certificate import as_json
+from privet.privacy.federated import FederatedCertificate
 from privet.recipes.models import ImageShape
 from privet.recipes.run_certificate import certificate_of
 from privet.recipes.run_folder import CARD, CERTIFICATE, CONFIG, SYNTHETIC, RunFolder
@@ -57,11 +58,12 @@ def beside(folder: RunFolder, config: Layout, count: int, form: Form) -> dict[st
         settings=dict(settings),
         privet_version=folder.read(CONFIG)["privet_version"],
         certificate=certificate_of(folder),
+        command=folder.command,
     )
     return {CARD: card.text(form), CERTIFICATE: certificate_text(card.certificate)}
 
 
-def certificate_text(certificate: Certificate | None) -> str:
+def certificate_text(certificate: Certificate | FederatedCertificate | None) -> str:
     """As it lies in a folder, in the words of its figures."""
     return json.dumps(as_json(certificate), indent=2, ensure_ascii=False) + "\n"
 

@@ -26,6 +26,7 @@ from privet.hedge import Hedge
 from privet.privacy import Ledger, Unit
 from privet.privacy.certificate import promise
 from privet.public import PublicRows
+from privet.recipes.federated_set import FederatedSet
 from privet.recipes.finished_set import SetConfig, finished_set_config, set_folder
 from privet.recipes.merged_config import MergedConfig, sources_of
 from privet.recipes.presets import named
@@ -181,6 +182,8 @@ def evaluate_set(
 def _looking(folder: RunFolder) -> Iterator[Hedge]:
     """The run's private images, behind a hedge that only its marked door leads out of."""
     config = finished_set_config(folder)
+    if isinstance(config, FederatedSet):
+        raise ConfigError("The private images lie with the parties: leave --real out.")
     if not isinstance(config, SynthesisConfig):
         raise ConfigError("The run had no private images: leave --real out.")
     with closing(Ledger.open(folder / folder.read(STATE)["ledger"])) as ledger:

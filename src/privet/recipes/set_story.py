@@ -9,9 +9,10 @@ from typing import Any
 
 from privet.data import ImageSet, load
 from privet.data.guard import shown
+from privet.recipes.finished_set import finished_set_config
 from privet.recipes.merged_config import MERGE
 from privet.recipes.model_story import class_bars, epsilon_figure, worst
-from privet.recipes.run_folder import CONFIG, RESULT, SYNTHETIC, RunFolder
+from privet.recipes.run_folder import RESULT, SYNTHETIC, RunFolder
 from privet.recipes.run_story import (
     command_of,
     metric_lines,
@@ -31,9 +32,9 @@ Found = Mapping[str, Any]
 
 def set_story(folder: RunFolder) -> Story:
     """From its folder alone."""
-    config, result = folder.read(CONFIG)["config"], folder.read(RESULT)
+    config, result = finished_set_config(folder), folder.read(RESULT)
     evaluation = stored(folder, Kind.SET)
-    names = [shown(each) for each in config["class_names"]]
+    names = [shown(each) for each in config.class_names]
     privacy, images = privacy_of(folder), load(folder / SYNTHETIC)
     classes = evaluation["cas_by_class"] if evaluation and evaluation["cas"] is not None else None
     told = (privacy, len(images), names)
@@ -61,7 +62,7 @@ def _command(folder: RunFolder, result: Found) -> str:
     if folder.command == MERGE:
         names = map(shown, result["runs"])
         return shlex.join(["privet", MERGE, *names, "--out", name_of(folder)])
-    return command_of(folder, count=result["images"], png=result["png"])
+    return command_of(folder, count=result["images"], png=result.get("png"))
 
 
 def _title(privacy: Privacy) -> str:

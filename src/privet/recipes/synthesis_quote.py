@@ -28,6 +28,10 @@ class Settled(Saved, Terms, Protocol):
     """What a configuration says of a release, be it of images or of a table."""
 
     @property
+    def portion(self) -> str | None:
+        """Of the ledger, where the run is counted."""
+
+    @property
     def declared_size(self) -> float | None:
         """The number of private units as the owner declares it."""
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from privet.privacy import Certificate
 from privet.privacy.budget import decimals, round_up
 from privet.privacy.certificate import NOTHING_PRIVATE
+from privet.privacy.federated import FederatedCertificate
 from privet.share.escapes import in_markdown, in_yaml
 
 # As hubs know them.
@@ -33,6 +34,7 @@ class DataCard:
         settings: in short.
         privet_version: by which Privet.
         certificate: what they cost; none where no private row was touched.
+        command: of Privet that made them.
     """
 
     count: int
@@ -43,7 +45,8 @@ class DataCard:
     method: str
     settings: Mapping[str, object]
     privet_version: str
-    certificate: Certificate | None
+    certificate: Certificate | FederatedCertificate | None
+    command: str = "synthesize"
 
     @property
     def statement(self) -> str:
@@ -113,7 +116,10 @@ def _introduction(card: DataCard) -> str:
 
 def _privacy(card: DataCard) -> str:
     lines = ["## Privacy", "", f"> {in_markdown(card.statement)}"]
-    if card.certificate is not None:
+    if isinstance(card.certificate, FederatedCertificate):
+        for name, each in card.certificate.parties.items():
+            lines += ["", f"### Party {in_markdown(name)}", "", *_certificate_in_words(each)]
+    elif card.certificate is not None:
         lines += ["", *_certificate_in_words(card.certificate)]
     lines += [
         "",
@@ -156,7 +162,7 @@ def _classes(card: DataCard) -> str:
 def _making(card: DataCard) -> str:
     settings = ", ".join(f"{name} = {value}" for name, value in card.settings.items())
     return (
-        f"## How it was made\n\n`privet synthesize` of Privet {card.privet_version}, "
+        f"## How it was made\n\n`privet {card.command}` of Privet {card.privet_version}, "
         f"method {in_markdown(card.method)}.\nSettings: {in_markdown(settings)}."
     )
 

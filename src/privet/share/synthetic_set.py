@@ -12,6 +12,7 @@ import numpy as np
 from privet.data import Column, ImageSet
 from privet.data.shards import soft_labels
 from privet.privacy.certificate import NOTHING_PRIVATE, Certificate
+from privet.privacy.federated import FederatedCertificate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,7 +29,7 @@ class SyntheticSet:
     """
 
     data: ImageSet
-    certificate: Certificate | None
+    certificate: Certificate | FederatedCertificate | None
     folder: Path
 
     def __len__(self) -> int:

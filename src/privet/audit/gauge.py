@@ -55,8 +55,9 @@ class Gauge:
         """What is left of one more sum, block by block."""
         self.releases += release
         name = f"release {self.releases}" if release else "all steps"
+        planned = mechanism.noise_multiplier * mechanism.clip_norm  # as the plan has it
         for block, values in noise.items():
-            energy = float((values / mechanism.noise_scale).square().sum())
+            energy = float((values / planned).square().sum())
             before, size = self.energies.get(f"{name}, {block}", (0.0, 0))
             self.energies[f"{name}, {block}"] = (before + energy, size + values.numel())
 

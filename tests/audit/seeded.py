@@ -38,7 +38,7 @@ def release(epsilon=2.0, row="added", runs=90, **more):
     return audit_mechanism(audit, terms(epsilon, **more))
 
 
-def step(epsilon=8.0, rate=0.1, row="added", runs=140, **more):
+def step(epsilon=8.0, rate=0.02, row="added", runs=160, **more):
     audit = MechanismAudit(sampling_rate=rate, neighbour=Neighbour(row), runs=runs)
     return audit_mechanism(audit, terms(epsilon, **more))
 

@@ -25,9 +25,9 @@ from privet.errors import ConfigError
 from privet.privacy import PLD, Plan, Relation, gaussian
 from privet.privacy.accountants import compose
 
-_DELTAS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.2, 0.4)  # where a curve is looked at
+_DELTAS = (0.4, 0.2, 0.1, 0.03, 1e-2, 1e-3, 1e-4, 1e-5)  # where a curve is looked at
 _TOLERANCE = 1.01  # of a noise multiplier, on the side of more of it
-_LEAST_NOISE, _MOST_NOISE = 0.03, 64.0
+_LEAST_NOISE, _MOST_NOISE = 0.2, 64.0
 
 Numbers = NDArray[np.float64]
 PlanAt = Callable[[float], Plan]
@@ -115,6 +115,8 @@ def curve_bound(errors: Errors, delta: float, plan_at: PlanAt, relation: Relatio
     low, high = _LEAST_NOISE, _MOST_NOISE
     if not ruled_out(high):
         return 0.0
+    if ruled_out(low):
+        high = low
     while high / low > _TOLERANCE:
         middle = math.sqrt(low * high)
         low, high = (low, middle) if ruled_out(middle) else (middle, high)

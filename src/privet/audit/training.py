@@ -30,6 +30,7 @@ from privet.recipes.training_config import Material, TrainingConfig
 _CLASSES, _BASE, _PUBLIC = 2, 32, 64
 _GREY, _BRIGHT, _DARK = 128, 255, 1
 _CLIP = 0.25
+_LEAST_SIDE = 8  # pixels, that crops leave something of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +73,7 @@ class TrainingAudit:
 
 def audit_training(audit: TrainingAudit, terms: Terms) -> Finding:
     """One run with a coin for every canary; the auditor sees every private gradient."""
-    side = math.ceil(math.sqrt(audit.canaries))
+    side = max(_LEAST_SIDE, math.ceil(math.sqrt(audit.canaries)))
     rng = np.random.default_rng((terms.seed, 1))
     roster = _roster(audit.canaries, side, terms.relation, rng)
     public = _noise(_PUBLIC, side, rng)

@@ -59,7 +59,7 @@ def rate_bound(counts: Numbers, trials: int, error: float) -> Numbers:
     if trials < 1 or not ((counts >= 0) & (counts <= trials)).all():
         raise ConfigError(f"Counts of {trials} runs lie between 0 and {trials}: give some runs.")
     missing = np.maximum(trials - counts, 1e-9)  # the quantile of all is 1
-    bounds: Numbers = beta.ppf(1 - error, counts + 1, missing)
+    bounds: Numbers = beta.isf(error, counts + 1, missing)
     return np.where(counts == trials, 1.0, bounds)
 
 
@@ -100,10 +100,10 @@ def gaussian_bound(wrong: float, delta: float) -> float:
 
 
 def curve_bound(errors: Errors, delta: float, plan_at: PlanAt, relation: Relation) -> float:
-    """ε of the plan with the most noise whose own trade-off curve rules such errors out.
+    """ε of the plan with the least noise whose own trade-off curve rules such errors out.
 
-    It asks how much noise there can be if all else is as planned, so it is far tighter than
-    `epsilon_bound`; a plan whose errors lie below its own curve does not do what it says.
+    There is less noise than that, if all else is as planned. So it is far tighter than
+    `epsilon_bound`; a recipe whose errors lie below its plan's curve does not do what it says.
     """
 
     def ruled_out(sigma: float) -> bool:

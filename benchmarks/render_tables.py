@@ -6,6 +6,7 @@ A table stands between `<!-- table: NAME -->` and `<!-- end -->`, and is never e
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 from collections import Counter
@@ -624,6 +625,31 @@ def _ablations() -> dict[str, int]:
     return {body["titles"][table]: count for table, count in counts.items()}
 
 
+def audits() -> str:
+    """Audited lower bounds beside claims."""
+    rows = [row for row in _kept("audit_table")["runs"] if row["bug"] == "none"]
+    names = dict.fromkeys((row["name"], row["kind"]) for row in rows)
+    epsilons = sorted({row["epsilon"] for row in rows})
+
+    def cell(name: str, epsilon: float) -> str:
+        found = [row for row in rows if (row["name"], row["epsilon"]) == (name, epsilon)]
+        return f"{math.floor(100 * found[0]['lower_bound']) / 100:.2f}" if found else ""
+
+    lines = [(name, kind, *(cell(name, each) for each in epsilons)) for name, kind in names]
+    return _table(("audited", "by", *(f"ε = {each:g}" for each in epsilons)), lines)
+
+
+def audited_bugs() -> str:
+    """How many planted bugs an audit found."""
+    rows = [row for row in _kept("audit_table")["runs"] if row["bug"] != "none"]
+    bugs = dict.fromkeys(row["bug"] for row in rows)
+    lines = []
+    for bug in bugs:
+        same = [row for row in rows if row["bug"] == bug]
+        lines.append((bug, str(len(same)), str(sum(row["broken"] for row in same))))
+    return _table(("planted", "audits", "that called it broken"), lines)
+
+
 def _two(value: float) -> str:
     return f"{float(f'{value:.2g}'):,g}"
 
@@ -666,6 +692,8 @@ _HYBRID_SETS = {"mnist": "MNIST", "fashion_mnist": "FashionMNIST", "letters": "l
 
 TABLES: dict[str, Callable[[], str]] = {
     "hybrid": hybrid,
+    "audits": audits,
+    "audited_bugs": audited_bugs,
     "noise": noise,
     "demo": demo,
     "figures": figures,

@@ -33,7 +33,8 @@ ALLOWED = {
     },
     "report": _ALONE,
     "federate": {"privacy", "data", "public", "hedge", "release", "recipes"},
-    "cli": {"privacy", "data", "recipes", "report", "federate"},
+    "audit": {*_TOOLS, "public", "hedge", "learn", "release", "synthesis", "recipes"},
+    "cli": {"privacy", "data", "recipes", "report", "federate", "audit"},
 }
 # Nothing private may pass through these, so they cannot even name the hedge.
 NEVER_SEE_THE_HEDGE = ("public", "models", "augment", "optim", "share", "measure", "report", "cli")

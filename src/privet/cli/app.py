@@ -7,6 +7,7 @@ import typer
 from privet import __version__
 from privet.cli import (
     account,
+    audit,
     data,
     demo,
     evaluate,
@@ -36,6 +37,7 @@ app.command("evaluate")(evaluate.evaluate)
 app.command("report")(report.report)
 app.command("export")(export.export)
 app.command("account")(account.account)
+app.add_typer(audit.app, name="audit")
 app.add_typer(federate.app, name="federate")
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(data.app, name="data")

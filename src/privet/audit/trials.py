@@ -1,0 +1,105 @@
+"""What all audits share: a claim, a ledger of its own for every run, noise that may be planted."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from torch import Tensor
+
+from privet.audit.findings import FALSE_ALARM, check_confidence
+from privet.errors import ConfigError
+from privet.hedge import Randomness
+from privet.privacy import Budget, Guarantee, Ledger, Relation, Unit
+from privet.privacy.accountants import PLD
+
+NoiseOf = Callable[[int], Randomness]
+"""The source of noise and sampling of the so-manyth hedge."""
+OnTrial = Callable[[int, int], None]
+"""Told how many of how many are done."""
+
+
+class Planted(Randomness):
+    """Noise that is too small, to see that an audit finds it; such a run is never private.
+
+    Args:
+        factor: of the noise that was planned; 0 for none.
+        seed: for tests.
+    """
+
+    def __init__(self, factor: float, seed: int | None = None) -> None:
+        super().__init__(seed)
+        self.seeded = True
+        self._factor = factor
+
+    def noise(self, stream: int, step: int, draw: int, size: int) -> Tensor:
+        """The planned noise, times the factor."""
+        return super().noise(stream, step, draw, size) * self._factor
+
+
+def planted(factor: float | None) -> NoiseOf:
+    """Noise as it is planned, or a factor of it."""
+    if factor is None:
+        return lambda _: Randomness()
+    if not 0 <= factor <= 1:
+        raise ConfigError(f"A planted bug leaves a share of the noise from 0 to 1, not {factor:g}.")
+    return lambda _: Planted(factor)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """Of an audit.
+
+    Args:
+        budget: the ε and the δ that are claimed.
+        relation: which data sets are neighbours.
+        confidence: of the lower bound.
+        noise_of: where noise comes from.
+        seed: of rows, coins and weights, which are the auditor's own.
+        on_trial: told of progress.
+    """
+
+    budget: Budget
+    relation: Relation
+    confidence: float = 0.95
+    noise_of: NoiseOf = field(default_factory=lambda: planted(None))
+    seed: int = 0
+    on_trial: OnTrial = lambda _done, _total: None
+
+    def __post_init__(self) -> None:
+        check_confidence(self.confidence)
+        if self.seed < 0:
+            raise ConfigError(f"A seed is a whole number from 0 upwards, not {self.seed}.")
+
+    @property
+    def errors(self) -> tuple[float, float]:
+        """Of the bound, and of the alarm."""
+        return 1 - self.confidence, FALSE_ALARM
+
+    @property
+    def claim(self) -> Guarantee:
+        """What is promised."""
+        return Guarantee(
+            epsilon=self.budget.epsilon,
+            delta=self.budget.delta,
+            relation=self.relation,
+            unit=Unit.EXAMPLE,
+            accountant=PLD().name,
+        )
+
+    @contextmanager
+    def ledger(self, epsilon: float | None = None) -> Iterator[Ledger]:
+        """One that is thrown away with the rows that it guards, which nobody owns."""
+        with tempfile.TemporaryDirectory(prefix="privet-audit-") as folder:
+            path = Path(folder) / "ledger.db"
+            ledger = Ledger.create(
+                path,
+                epsilon=self.budget.epsilon if epsilon is None else epsilon,
+                delta=self.budget.delta,
+                relation=self.relation,
+            )
+            with closing(ledger):
+                yield ledger

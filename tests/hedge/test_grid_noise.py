@@ -9,9 +9,17 @@ import pytest
 import torch
 from scipy import stats
 
-from privet.errors import PrivacyError
-from privet.hedge import GaussianSum, Hedge, PerRow, PoissonSum, SecureRandomness, grid_noise
-from privet.privacy import Ledger, Plan
+from privet.errors import ConfigError, PrivacyError
+from privet.hedge import (
+    GaussianSum,
+    Hedge,
+    PerRow,
+    PoissonSum,
+    Randomness,
+    SecureRandomness,
+    grid_noise,
+)
+from privet.privacy import Ledger, Plan, certify
 
 
 def test_thresholds_are_those_of_a_discrete_gaussian_of_scale_32():
@@ -127,9 +135,9 @@ def test_what_is_not_proven_is_refused(multiplier, numbers):
         grid_noise.widened(multiplier, 1.0, numbers)
 
 
-def reserved(tmp_path, event, epsilon=2.0, delta=1e-5):
+def reserved(tmp_path, event, epsilon=2.0, **more):
     ledger = Ledger.create(
-        tmp_path / "ledger.db", epsilon=epsilon, delta=delta, relation="add-remove"
+        tmp_path / "ledger.db", epsilon=epsilon, delta=1e-5, relation="add-remove", **more
     )
     return ledger.reserve(plan=Plan.of(event))
 
@@ -178,3 +186,22 @@ class TestSecureHedge:
         with pytest.raises(PrivacyError, match="too coarse a grid"):
             hedge.release(self.SUMMAND, once)
         assert reservation.spent(once.event) == 0
+
+    def test_a_ledger_that_asks_for_it_gets_it_from_every_hedge(self, tmp_path, monkeypatch):
+        once = GaussianSum(clip_norm=1.0, noise_multiplier=5.0)
+        reservation = reserved(tmp_path, once.event, secure_noise=True)
+        drawn = []
+        real = grid_noise.numbers
+        monkeypatch.setattr(grid_noise, "numbers", lambda count: drawn.append(count) or real(count))
+        rows = {"x": np.ones((5, 3), np.float32)}
+        Hedge(rows, reservation, randomness=Randomness()).release(self.SUMMAND, once)
+        assert drawn == [3]
+        assert certify(reservation).to_json()["secure_noise"]
+        assert Ledger.open(tmp_path / "ledger.db").secure_noise
+
+    def test_a_seed_is_refused_by_such_a_ledger(self, tmp_path):
+        once = GaussianSum(clip_norm=1.0, noise_multiplier=5.0)
+        reservation = reserved(tmp_path, once.event, secure_noise=True)
+        with pytest.raises(ConfigError, match="secure noise, which has no seed"):
+            Hedge({"x": np.ones((5, 3))}, reservation, randomness=Randomness(seed=1))
+        assert not reservation.record.seeded

@@ -29,10 +29,25 @@ def create(
     delta: Delta,
     relation: RelationOption = Relation.ADD_REMOVE,
     unit: UnitOption = Unit.EXAMPLE,
+    secure_noise: Annotated[
+        bool,
+        typer.Option(
+            "--secure-noise",
+            help="Draw all noise on a grid, of the operating system's bits: slower, and safe from "
+            "attacks on floating-point numbers.",
+        ),
+    ] = False,
     json: AsJson = False,
 ) -> None:
     """Make a ledger: the most that may ever be spent on one private data set."""
-    ledger = Ledger.create(path, epsilon=epsilon, delta=delta, relation=relation, unit=unit)
+    ledger = Ledger.create(
+        path,
+        epsilon=epsilon,
+        delta=delta,
+        relation=relation,
+        unit=unit,
+        secure_noise=secure_noise,
+    )
     _show(overview(ledger), json)
 
 
@@ -68,6 +83,7 @@ def _show(view: dict[str, Any], json: bool) -> None:
         {
             "ledger": view["ledger"],
             "budget": view["budget"],
+            **({"noise": "secure: on a grid"} if view["secure_noise"] else {}),
             "left": f"ε ≤ {view['remaining_epsilon']:g} for {room}",
             "across runs": view["composition"],
         }

@@ -19,7 +19,7 @@ from torch import Tensor
 from privet.errors import ConfigError, PrivacyError
 from privet.hedge.clipping import ClippedSum, clipped_sum
 from privet.hedge.mechanism import GaussianSum, Mechanism, PoissonSum
-from privet.hedge.randomness import Randomness
+from privet.hedge.randomness import Randomness, SecureRandomness
 from privet.hedge.summand import Blocks, Summand
 from privet.hedge.team import Alone, Team
 from privet.hedge.units import Column, Index, Rows, Units
@@ -88,7 +88,8 @@ class Hedge:
             users: for the unit `user`, who each row belongs to.
             declared_size: the number of units as its owner declares it; kept to two digits.
             physical_batch: units per batch: a matter of speed and memory alone.
-            randomness: a seeded source makes the run reproducible and not private.
+            randomness: a seeded source makes the run reproducible and not private; a ledger that
+                asks for secure noise gets it whatever is given.
             device: where per-unit functions run.
         """
         if (users is not None) != (reservation.ledger.unit is Unit.USER):
@@ -102,7 +103,7 @@ class Hedge:
         self.__reservation = reservation
         self.__declared_size = None if declared_size is None else _two_digits(declared_size)
         self.__physical_batch = physical_batch
-        self.__randomness = randomness or Randomness()
+        self.__randomness = _source(randomness, secure=reservation.ledger.secure_noise)
         self.__device = torch.device(device)
         self.__team: Team = Alone()
         if self.__randomness.seeded:
@@ -301,6 +302,14 @@ class Steps:
         result, number = self._step(summand, self.number)
         self.number = number + 1
         return result
+
+
+def _source(given: Randomness | None, *, secure: bool) -> Randomness:
+    if not secure:
+        return given or Randomness()
+    if given is not None and given.seeded:
+        raise ConfigError("The ledger asks for secure noise, which has no seed: leave it out.")
+    return given if isinstance(given, SecureRandomness) else SecureRandomness()
 
 
 def _grouped(pieces: Iterable[tuple[str, slice]]) -> Iterator[list[tuple[str, slice]]]:

@@ -35,8 +35,6 @@ class Randomness:
         seed: for tests only. A run with a seed is certified as not private.
     """
 
-    secure = False
-
     def __init__(self, seed: int | None = None) -> None:
         self.seeded = seed is not None
         self._key = secrets.randbits(128) if seed is None else _key(seed)
@@ -100,10 +98,8 @@ class Randomness:
 class SecureRandomness(Randomness):
     """Bits of the operating system's generator, and noise on a grid: for adversaries who look.
 
-    Slower than the other; each step is still keyed in the books, so that none is noised twice.
+    Slower than the other. A step is still claimed, so that none is noised twice.
     """
-
-    secure = True
 
     def __init__(self) -> None:
         super().__init__()

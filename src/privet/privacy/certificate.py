@@ -57,6 +57,7 @@ class Certificate:
         accountant_version: of what counted.
         privet_version: of what wrote it.
         spends: of each run, if they are several or lie in portions.
+        secure_noise: whether noise was drawn on a grid, of the operating system's bits.
     """
 
     guarantee: Guarantee
@@ -69,6 +70,7 @@ class Certificate:
     accountant_version: str
     privet_version: str
     spends: tuple[Spend, ...] = ()
+    secure_noise: bool = False
 
     def __post_init__(self) -> None:
         if not self.spends:
@@ -111,6 +113,7 @@ class Certificate:
             "declared": dict(self.declared),
             "outside_guarantee": list(self.outside),
             "seeded_noise": self.seeded,
+            **({"secure_noise": True} if self.secure_noise else {}),
             "statement": self.statement,
             "privet_version": self.privet_version,
         }
@@ -252,6 +255,7 @@ def certify(reservation: Reservation, *, public: Sequence[str] = ()) -> Certific
         accountant_version=accountant_version(),
         privet_version=__version__,
         spends=() if portion is None else (Spend(run="this run", plan=plan, portion=portion),),
+        secure_noise=reservation.ledger.secure_noise,
     )
 
 
@@ -292,6 +296,7 @@ def certify_together(runs: Mapping[str, Reservation], *, public: Sequence[str] =
         accountant_version=accountant_version(),
         privet_version=__version__,
         spends=spends,
+        secure_noise=all(each.secure_noise for each in ledgers.values()),
     )
 
 
@@ -322,4 +327,5 @@ def _from_fields(body: Mapping[str, Any]) -> Certificate:
         accountant_version=str(body["accountant_version"]),
         privet_version=str(body["privet_version"]),
         spends=tuple(map(Spend.from_json, body.get("spends", ()))),
+        secure_noise=bool(body.get("secure_noise", False)),
     )

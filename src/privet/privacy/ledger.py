@@ -65,14 +65,25 @@ class Ledger:
         delta: float,
         relation: Relation | str,
         unit: Unit | str = Unit.EXAMPLE,
+        secure_noise: bool = False,
     ) -> Ledger:
-        """A new ledger; an existing file is never touched."""
+        """A new ledger; an existing file is never touched.
+
+        Args:
+            path: where it will lie.
+            epsilon: the most that may ever be spent.
+            delta: the same for all that is spent.
+            relation: which private data sets must look alike.
+            unit: what one person contributes.
+            secure_noise: whether all noise is drawn on a grid, of the operating system's bits.
+        """
         budget, relation = Budget(epsilon=epsilon, delta=delta), _choice(Relation, relation)
         promise = Promise(
             budget=budget,
             relation=relation,
             unit=_choice(Unit, unit),
             filter_order=RenyiFilter.for_budget(budget, relation).order,
+            secure_noise=secure_noise,
         )
         Store.create(Path(path), promise)
         return cls.open(path)
@@ -101,6 +112,11 @@ class Ledger:
     def unit(self) -> Unit:
         """What one person contributes."""
         return self._promise.unit
+
+    @property
+    def secure_noise(self) -> bool:
+        """Whether every hedge that draws on it has noise on a grid."""
+        return self._promise.secure_noise
 
     @property
     def composition(self) -> str:

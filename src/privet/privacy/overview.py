@@ -17,6 +17,7 @@ def overview(ledger: Ledger) -> dict[str, Any]:
         "delta": ledger.budget.delta,
         "relation": ledger.relation.value,
         "unit": ledger.unit.value,
+        "secure_noise": ledger.secure_noise,
         "budget": (
             f"ε = {ledger.budget.epsilon:g} at δ = {ledger.budget.delta:g} "
             f"({ledger.relation.verb} one {ledger.unit.value})"

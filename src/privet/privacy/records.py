@@ -27,6 +27,7 @@ class Promise:
     relation: Relation
     unit: Unit
     filter_order: int
+    secure_noise: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
@@ -36,6 +37,7 @@ class Promise:
             "delta": self.budget.delta,
             "relation": self.relation.value,
             "unit": self.unit.value,
+            **({"secure_noise": True} if self.secure_noise else {}),
         }
 
     @classmethod
@@ -46,6 +48,7 @@ class Promise:
             relation=Relation(body["relation"]),
             unit=Unit(body["unit"]),
             filter_order=int(body["filter_order"]),
+            secure_noise=bool(body.get("secure_noise", False)),
         )
 
 

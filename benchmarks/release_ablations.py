@@ -32,7 +32,7 @@ from privet.recipes.synthesis_methods import System
 from privet.share import ClassifierTraining, train_classifier
 from privet.synthesis import GeneratorTraining
 from release_classifiers import Examination, Train, with_steps
-from release_data import Lessons, prepared, sets, taught
+from release_data import Lessons, frechet, prepared, sets, taught
 from release_making import NO_NOISE, Made, Terms, made
 from release_variants import (
     d3s,
@@ -114,7 +114,9 @@ class Study:
             train=train,
         )
         accuracies = examination.accuracies(images, labels, CLASSIFIERS)
+        judge = taught(FULL, self.public).folded()
         return {
+            "frechet": frechet(judge, images, examination.test),
             "accuracies": {kind: each.overall for kind, each in accuracies.items()},
             "images": len(images),
         }

@@ -17,14 +17,17 @@ from torch import nn
 from privet.augment import CropFlip
 from privet.data import ImageSet, load
 from privet.data.options import Channels
+from privet.measure import frechet_distance
 from privet.models import ConvEncoder
 from privet.models.layers import Activation
 from privet.public import PublicRows, WarmUp, warm_up
 from privet.public.warm_up import EpochRecord
+from privet.recipes.set_quality import features
 from privet.recipes.synthesis_methods import Prepared
 
 CACHE = Path(tempfile.gettempdir()) / "privet-encoders"
 SAMPLES = Path(tempfile.gettempdir()) / "privet-samples"
+JUDGED = 5000  # images of each set in a Fréchet distance
 SAMPLED = 500  # images of each set that are kept for contact sheets
 PRETRAINING = WarmUp(
     epochs=12,
@@ -79,6 +82,12 @@ def keep_samples(
     """The first of a run, for a contact sheet."""
     SAMPLES.mkdir(exist_ok=True)
     np.savez_compressed(samples_path(key), x=images[:SAMPLED], y=labels[:SAMPLED])
+
+
+def frechet(network: nn.Module, images: NDArray[np.uint8], test: ImageSet) -> float:
+    """By a study's encoder: to compare with each other, not with FID. Classes come in turn."""
+    sets = (np.asarray(each[:JUDGED]) for each in (test.images, images))
+    return frechet_distance(*(features(network, torch.from_numpy(each)) for each in sets))
 
 
 @lru_cache(maxsize=4)

@@ -19,18 +19,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import nn
 
 import machine
 from kept_rows import Kept, arguments, do_missing
 from privet.data import ImageSet
-from privet.measure import Accuracy, frechet_distance
+from privet.measure import Accuracy
 from privet.recipes.map_moments import SpsG
-from privet.recipes.set_quality import features
 from release_classifiers import Examination
-from release_data import encoder, keep_samples, prepared, sets, trainable_encoder
+from release_data import encoder, frechet, keep_samples, prepared, sets, trainable_encoder
 from release_logistic import Vectors, dp_logistic
 from release_making import Releases, discriminants, judged, made
 from release_settings import (
@@ -44,7 +41,6 @@ from release_settings import (
 )
 
 OUT = machine.RESULTS / "release_table.json"
-JUDGED = 5000  # images of each set in a Fréchet distance; sets take classes in turn
 
 
 def do(each: Run, data: Path, public: Path) -> Kept:
@@ -80,14 +76,8 @@ def _synthetic(each: Run, private: ImageSet, test: ImageSet, public: Path) -> Ke
         "images": len(images),
         "iterations": found.iterations(system, each.images),
         "images_per_second": round(len(images) / seconds, 2),
-        "frechet": _frechet(network, images, test),
+        "frechet": frechet(network, images, test),
     }
-
-
-def _frechet(network: nn.Module, images: NDArray[np.uint8], test: ImageSet) -> float:
-    """By the study's encoder: to compare with each other, not with FID."""
-    sets = (np.asarray(each[:JUDGED]) for each in (test.images, images))
-    return frechet_distance(*(features(network, torch.from_numpy(each)) for each in sets))
 
 
 def _real(each: Run, private: ImageSet, test: ImageSet, public: Path) -> Kept:

@@ -10,8 +10,8 @@ the likeness of Adult: see `people`. Every run is a `privet train`, is written w
 is not done again.
 
 No setting was chosen on private or test rows: all are those of the preset `cpu`, but for what
-stands below, which was chosen for its time or on public rows. Nothing is augmented, where the paper's public rows
-are.
+stands below, which was chosen for its time or on public rows. Nothing is augmented, where the
+paper's public rows are.
 """
 
 from __future__ import annotations

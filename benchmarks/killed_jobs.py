@@ -201,15 +201,18 @@ def _asked(party: Party, ask: Ask, lives: list[float], done: list[bool]) -> Repl
         done.append(not child.is_alive())
         child.kill()
     try:
-        made: Answer | None = here.recv()
-    except EOFError:
-        made = None
-    child.join()
-    return Reply(party.name, made) if made is not None else Reply(party.name)
+        words, arrays = here.recv()
+    except EOFError:  # killed before it said anything
+        return Reply(party.name)
+    finally:
+        child.join()
+    tensors = {name: torch.from_numpy(each) for name, each in arrays.items()}
+    return Reply(party.name, Answer.read(words, tensors, party.name))
 
 
 def _answering(party: Party, ask: Ask, there: Connection) -> None:
-    there.send(answer(party, ask))
+    made = answer(party, ask)
+    there.send((made.words(), {name: each.numpy() for name, each in made.tensors.items()}))
 
 
 def server_kills(folder: Path, kills: int, draw: random.Random) -> list[Found]:

@@ -11,6 +11,7 @@ release_table.py; rows are kept as they are done. `--tiny` is for a try: nothing
 
 from __future__ import annotations
 
+import math
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -34,7 +35,9 @@ from privet.hedge import Hedge, NoisySum
 from privet.measure import predictions
 from privet.privacy import Certificate, certify
 from privet.privacy.federated import FederatedCertificate
-from privet.recipes.releases import NoMemory, planned_sums, released
+from privet.recipes.choices import Situation
+from privet.recipes.map_moments import SpsG
+from privet.recipes.releases import NoMemory, planned_sums, relative_noise, released
 from privet.recipes.sps_settings import Sps, SpsPlus
 from privet.recipes.synthesis_methods import (
     Prepared,
@@ -225,9 +228,26 @@ def hedged(private: Sequence[ImageSet], epsilon: float) -> Iterator[list[Hedge]]
         yield [stack.enter_context(Terms(epsilon=epsilon).hedge(each)) for each in private]
 
 
+def agreed(row: Row, private: Sequence[ImageSet]) -> Sps | SpsG:
+    """A release's settings, with sizes for the noise of all parties' sums together."""
+    system, size = row.scale.system(row.method), float(sum(map(len, private)))
+    terms, classes = Terms(epsilon=row.epsilon), private[0].num_classes
+    noise = relative_noise(terms.budget, terms.relation, size, classes)
+    situation = Situation(
+        relative_noise=math.sqrt(len(private)) * noise,
+        size=size,
+        num_classes=classes,
+        image_shape=private[0].image_shape,
+    )
+    found = system.chosen(situation).settings
+    assert isinstance(found, Sps | SpsG)
+    return found
+
+
 def centralised(row: Row, study: Study) -> tuple[Set, list[Certificate]]:
     """Noised sums of all parties, added up; images once."""
-    system, private = row.scale.system(row.method), study.parties(row)
+    private = study.parties(row)
+    system = agreed(row, private)
     count = row.scale.count(system)
     material = study.prepared(private[0], count, proportional=False)
     with hedged(private, row.epsilon) as hedges:

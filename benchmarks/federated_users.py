@@ -13,7 +13,9 @@ warmed up, as in the paper, which finds that impractical for users who come and 
     dope          their gradient is what the others' are clipped around (Algorithm 2)
 
 The paper's middle column "only applies privacy on the private users", which may be the second or
-the third row here. Rows are kept as they are done. `--tiny` is for a try: nothing of it is kept.
+the third row here. The learning rate was chosen on MNIST, with 2,000 users at ε = 3: of 0.03, 0.1
+and 0.3 for the first row, of 0.03 and 0.1 for the last, and 0.03 was the better one for both. Rows
+are kept as they are done. `--tiny` is for a try: nothing of it is kept.
 `--public` is not looked at: public users come with the data.
 """
 
@@ -63,7 +65,7 @@ CONFIG = TrainingConfig(
     sampling_rate=1 / 30,
     epochs=3,
     clip_norm=1.0,
-    learning_rate=0.1,
+    learning_rate=0.03,
     ema_decay=0.9,
     public_batch=256,
     engine=EngineName.LOOP,

@@ -49,6 +49,10 @@ def planted(factor: float | None) -> NoiseOf:
     return lambda _: Planted(factor)
 
 
+def unheard(done: int, total: int) -> None:
+    """Told to nobody."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Terms:
     """Of an audit.
@@ -67,7 +71,7 @@ class Terms:
     confidence: float = 0.95
     noise_of: NoiseOf = field(default_factory=lambda: planted(None))
     seed: int = 0
-    on_trial: OnTrial = lambda _done, _total: None
+    on_trial: OnTrial = unheard
 
     def __post_init__(self) -> None:
         check_confidence(self.confidence)

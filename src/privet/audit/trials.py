@@ -49,8 +49,8 @@ def planted(factor: float | None) -> NoiseOf:
     return lambda _: Planted(factor)
 
 
-def _unheard(_done: int, _total: int) -> None:
-    """Progress that nobody asked for."""
+def unheard(done: int, total: int) -> None:
+    """Told to nobody."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,7 @@ class Terms:
     confidence: float = 0.95
     noise_of: NoiseOf = field(default_factory=lambda: planted(None))
     seed: int = 0
-    on_trial: OnTrial = field(default_factory=lambda: _unheard)
+    on_trial: OnTrial = unheard
 
     def __post_init__(self) -> None:
         check_confidence(self.confidence)

@@ -326,7 +326,8 @@ def release_ablations() -> str:
 
 def continual() -> str:
     """Accuracy on the classes so far, after each stage; of a joint release, on all of them."""
-    runs = _kept("continual")["runs"]
+    there = (RESULTS / "continual.json").exists()
+    runs = _kept("continual")["runs"] if there else []
     stages = range(5)
     names = {
         "cumulative": "a CNN of all synthetic sets so far",

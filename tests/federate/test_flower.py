@@ -19,6 +19,7 @@ from privet.federate import flower
 from privet.privacy import Ledger
 from tests.federate.small import ENCODER, METHOD, STAGED, parties_in
 
+pytestmark = pytest.mark.timeout(1000)  # a dozen processes, on machines that are slow at times
 needs_flower = pytest.mark.skipif(
     find_spec("flwr") is None or find_spec("ray") is None,
     reason="Flower is not installed: pip install 'privet[distributed]'",
@@ -57,7 +58,7 @@ def simulated(folder, *words):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    out, error = made.communicate(timeout=250)
+    out, error = made.communicate(timeout=900)
     assert made.returncode == 0, error[-2000:]
     return json.loads(out)
 
@@ -141,11 +142,11 @@ def test_three_parties_over_flowers_grpc_on_loopback_with_tls(tmp_path):
     ]
     with (tmp_path / "server.log").open("w+") as log:
         words = ["--epsilon", "2", "--count", "30", "--parties", "3", "--declared-size", "90"]
-        words += ["--method", METHOD, "--seconds", "100", "--json", "--out", str(tmp_path / "made")]
+        words += ["--method", METHOD, "--seconds", "400", "--json", "--out", str(tmp_path / "made")]
         words += ["--certificate", "server.pem", "--key", "server.key"]
         server = privet(["server", *words, *common], tmp_path, stdout=subprocess.PIPE, stderr=log)
         try:
-            out, _ = server.communicate(timeout=240)
+            out, _ = server.communicate(timeout=900)
         finally:
             for each in (*clients, server):
                 each.send_signal(signal.SIGTERM)

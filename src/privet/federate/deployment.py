@@ -52,7 +52,7 @@ clientapp = "privet_federation:client"
     '__all__ = ["client", "server"]\n',
 }
 _HERE = "127.0.0.1"
-_SECONDS_TO_START = 60.0
+_SECONDS_TO_START = 180.0
 _SECONDS_TO_STOP = 10.0
 _SECONDS_BETWEEN = 0.3
 

@@ -18,7 +18,7 @@ def test_a_folder_of_something_else(tmp_path):
 
 @pytest.mark.parametrize("command", ["train", "synthesize"])
 def test_a_run_that_is_not_done(tmp_path, command):
-    body = {"schema": f"privet.{command}/1", "config": {}, "count": 10, "png": False}
+    body = {"schema": f"privet.{command}/1", "config": {}, "count": 10, "png": False, "asked": {}}
     (tmp_path / "config.json").write_text(json.dumps(body))
     with pytest.raises(ConfigError, match=f"is not done: go on with privet {command} --out"):
         privet.load(tmp_path)

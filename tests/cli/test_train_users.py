@@ -1,4 +1,4 @@
-"""`privet train --user`: all rows of a user are one unit, in tables and in text."""
+"""`privet train --user`: all rows of a user are one unit, in tables, text and images."""
 
 import json
 
@@ -8,8 +8,9 @@ import torch
 from safetensors.torch import load_file
 
 import privet as library
+from privet.data import load
 from privet.privacy import Ledger, Unit
-from privet.recipes.sets import DataChoice
+from privet.recipes.sets import DataChoice, read_sets
 from privet.recipes.table_sets import read_table_sets
 from privet.recipes.text_sets import read_text_sets
 from tests.cli.runs import read
@@ -141,9 +142,26 @@ def test_a_column_of_users_is_no_feature(run, table, tmp_path):
     assert run(table, f"{TABLE} --schema {path} --user who --dry-run").code == 0
 
 
-def test_images_have_no_users(run):
+def test_images_of_users_are_protected_user_by_user(run, tmp_path):
+    digits = load("digits").take(slice(0, 600))
+    data = tmp_path / "scans.npz"
+    np.savez(data, images=digits.images[:], labels=digits.labels, patient=np.arange(600) % 150)
+    words = "--method dp-sgd --model linear --epsilon 2 --delta 1e-5 --epochs 0.4 --sample-rate 0.2"
+    done = run(data, f"{words} --user patient --public 0.2 --test 0.2 --warm-up-epochs 1")
+    assert done.code == 0, done.err
+    certificate = read(tmp_path / "run" / "certificate.json")
+    assert certificate["unit"] == "user"
+    assert "one user" in certificate["statement"]
+    assert Ledger.open(tmp_path / "run" / "ledger.db").unit is Unit.USER
+    choice = DataChoice(source=str(data), user="patient", public="0.2", test="0.2")
+    sets = read_sets(choice)
+    assert len(sets.users) == len(sets.private) == 360
+    assert len(set(sets.users)) == 90
+
+
+def test_images_that_say_of_nobody_are_refused(run):
     done = run("digits", "--method dp-sgd --epsilon 1 --delta 1e-5 --user who")
-    assert (done.code, "images have none" in done.err) == (2, True)
+    assert (done.code, "digits does not say whose its images are" in done.err) == (2, True)
 
 
 def test_texts_of_users_are_protected_user_by_user(run, privet, tmp_path):

@@ -46,8 +46,8 @@ User = Annotated[
     Text,
     option(
         PRIVACY,
-        "For a table, the column that says whose each row is: all rows of a user are protected "
-        "together, and sizes, shares and rates are of users.",
+        "The column of a table, or array of an .npz, that says whose each row is: all rows of a "
+        "user are protected together, and sizes, shares and rates are of users.",
         "COLUMN",
     ),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 BESIDE = ("README.md", "certificate.json")
 """What may lie beside images or class folders and is none of them: a card and a certificate."""
 
+METADATA = "metadata.csv"
+"""A table of what is known of each image, by the name that it has for `datasets`."""
+
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
 _CLUTTER = ("thumbs.db", "desktop.ini", "__macosx")
 
@@ -31,26 +35,34 @@ def entries(folder: Path) -> list[Path]:
 
 def read_folder(folder: Path, options: Options) -> ImageSet:
     """Classes are the sorted names of the sub-folders; without sub-folders there are no labels."""
-    found = [entry for entry in entries(folder) if entry.name not in BESIDE or entry.is_dir()]
-    if not found:
-        raise DataError(f"{shown(folder)} is an empty folder; put images or class folders into it.")
     if options.part is not None:
         raise DataError(f"{shown(folder)} is one part; leave --part (part=) out, or go into it.")
+    files = _files(folder)
+    images = read_encoded(EncodedFiles(tuple(itertools.chain(*files.values()))), options)
+    if folder in files:
+        return ImageSet(images)
+    labels = np.repeat(np.arange(len(files)), [len(each) for each in files.values()])
+    return ImageSet(images, labels, tuple(each.name for each in files))
+
+
+def image_files(folder: Path) -> list[Path]:
+    """All images, in the order in which they load."""
+    return list(itertools.chain(*_files(folder).values()))
+
+
+def _files(folder: Path) -> dict[Path, tuple[Path, ...]]:
+    """Images by class folder, or all by the folder itself where it has none."""
+    beside = (*BESIDE, METADATA)
+    found = [entry for entry in entries(folder) if entry.name not in beside or entry.is_dir()]
+    if not found:
+        raise DataError(f"{shown(folder)} is an empty folder; put images or class folders into it.")
     classes = [entry for entry in found if entry.is_dir()]
     if not classes:
-        return ImageSet(read_encoded(EncodedFiles(_checked(found)), options))
+        return {folder: _checked(found)}
     if len(classes) < len(found):
         loose = next(entry for entry in found if entry not in classes)
         raise DataError(f"{shown(loose)} lies beside class folders; move it into one of them.")
-    return _read_classes(classes, options)
-
-
-def _read_classes(classes: list[Path], options: Options) -> ImageSet:
-    files = [_images_in(folder) for folder in classes]
-    labels = np.repeat(np.arange(len(classes)), [len(each) for each in files])
-    paths = tuple(path for each in files for path in each)
-    images = read_encoded(EncodedFiles(paths), options)
-    return ImageSet(images, labels, tuple(folder.name for folder in classes))
+    return {each: _images_in(each) for each in classes}
 
 
 def _images_in(folder: Path) -> tuple[Path, ...]:

@@ -55,10 +55,16 @@ def read_npz(path: Path, options: Options) -> ImageSet:
 
 def read_text(path: Path, key: str) -> str | None:
     """A text that an archive carries beside its images, if it does."""
+    found = read_array(path, key)
+    return None if found is None else str(found)
+
+
+def read_array(path: Path, key: str) -> NDArray[Any] | None:
+    """An array that an archive carries beside its images, if it does."""
     with reading(path, ".npz archive"), zipfile.ZipFile(path) as archive:
         if f"{key}.npy" not in archive.namelist():
             return None
-        return str(_member(archive, key, path, Options()))
+        return _member(archive, key, path, Options())
 
 
 def _choose(keys: list[str], part: str | None, path: Path) -> tuple[str, tuple[str, ...]]:

@@ -50,16 +50,27 @@ def read_parquet(path: Path, options: Options) -> ImageSet:
 
 def read_parquet_folder(folder: Path, options: Options) -> ImageSet:
     """All files of a folder, or those of one part if they are named `train-00000-of-00001`."""
+    return _read_files(_of_part(folder, options.part), options)
+
+
+def parquet_files(path: Path) -> list[Path]:
+    """Those that a path is read from, in order: itself, or those of a folder; else none."""
+    if path.is_dir():
+        return _of_part(path, None)
+    return [path] if path.suffix.lower() == ".parquet" else []
+
+
+def _of_part(folder: Path, part: str | None) -> list[Path]:
     paths = sorted(folder.glob("*.parquet"))
     parts = {path: match["part"] for path in paths if (match := _SHARD_NAME.fullmatch(path.name))}
     names = sorted(set(parts.values()))
-    if len(names) > 1 or options.part is not None:
-        wanted = options.part or "train"
+    if len(names) > 1 or part is not None:
+        wanted = part or "train"
         if wanted not in names:
             known = shown(" or ".join(names)) or "none, since no file is named train-0-of-1.parquet"
             raise DataError(f"{shown(folder)} has no part {wanted!r}; choose {known}.")
         paths = [path for path in paths if parts.get(path) == wanted]
-    return _read_files(paths, options)
+    return paths
 
 
 def from_shards(shards: list[Shard], options: Options) -> ImageSet:

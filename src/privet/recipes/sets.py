@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from privet.data import Column, ImageSet, load
 from privet.data.builtin import BUILTIN
 from privet.data.guard import GIB, shown
+from privet.data.image_users import image_users
 from privet.data.npz import read_text
 from privet.data.options import Channels, parse_size
 from privet.errors import ConfigError, DataError
@@ -39,7 +40,8 @@ class DataChoice:
         target: the column of a table that is predicted.
         schema: the file that declares a table's columns.
         task: what is learned of text: lm or mlm.
-        user: the column of a table that says whose each row is, where users are units.
+        user: the column, or the array of an archive, that says whose each row is, where users are
+            units.
         seed: of the split.
     """
 
@@ -144,8 +146,6 @@ def read_sets(
         unread: leave images undecoded where their format allows it.
         require_labels: refuse images without labels; else they are all of one class.
     """
-    if choice.user is not None:
-        raise ConfigError("--user names a column of a table, and images have none: leave it out.")
     read = partial(_load, require_labels=require_labels)
     private = read(choice.source, choice, unread=unread)
     notes: list[str] = []
@@ -168,7 +168,10 @@ def read_sets(
                 "private ones."
             )
     synthetic = _synthetic(choice, private, notes, read)
-    split = private.split(public=public, test=parts["test"], seed=choice.seed)
+    users = None
+    if choice.user is not None:
+        users = image_users(choice.source, choice.user, count=len(private))
+    split = private.split(public=public, test=parts["test"], seed=choice.seed, users=users)
     return Sets(
         private=split.private,
         public=split.public,
@@ -177,6 +180,7 @@ def read_sets(
         public_classes=others,
         notes=tuple(notes),
         labelled=private.class_names != UNLABELLED,
+        users=split.users,
     )
 
 

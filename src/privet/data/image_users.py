@@ -68,8 +68,8 @@ def _of_archive(path: Path, key: str) -> NDArray[np.str_]:
     array = read_array(path, key)
     if array is None or array.ndim != 1 or array.dtype.kind not in "iuUS":
         raise DataError(
-            f"{shown(path)} has no list of whole numbers or texts under {shown(repr(key))}; save one "
-            "that says whose each image is."
+            f"{shown(path)} has no list of whole numbers or texts under {shown(repr(key))}; save "
+            "one that says whose each image is."
         )
     with reading(path, ".npz archive"):
         texts = pa.array(np.asarray(array).astype(np.str_).tolist())

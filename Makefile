@@ -4,16 +4,25 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+EXTRAS := demo,datasets,diffusion,distributed,encoders,fid,onnx,tensorboard
 
-.PHONY: setup browser demo test lint format bench clean
+.PHONY: setup browser demo test lint format bench dist check-installed clean
 
 setup: $(INSTALLED)
 
+# Every file must have a hash that constraints.txt lists. PyTorch comes first and by itself: pip ranks
+# a build that lies in a folder, such as the one for processors alone, behind what an index hashes.
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade --constraint constraints.txt pip
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt \
-		--build-constraint constraints.txt --editable ".[demo,datasets,diffusion,distributed,encoders,fid,onnx,tensorboard]" --group dev
+	sed -n '/^pip==/,/[^\\]$$/p' constraints.txt | \
+		$(BIN)/python -m pip install --quiet --require-hashes --requirement /dev/stdin
+	$(BIN)/python -m pip download --quiet --no-deps --dest $(VENV)/torch \
+		"$$(grep -o '^torch==[^ ]*' constraints.txt)"
+	grep -q "$$(sha256sum < $(VENV)/torch/*.whl | cut -d ' ' -f 1)" constraints.txt
+	$(BIN)/python -m pip install --quiet --no-deps $(VENV)/torch/*.whl
+	rm -r $(VENV)/torch
+	$(BIN)/python -m pip install --quiet --no-deps --require-hashes --requirement constraints.txt
+	$(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[$(EXTRAS)]" --group dev
 	touch $(INSTALLED)
 
 # For the tests that look at pages; without it they are skipped.
@@ -41,6 +50,17 @@ bench: setup
 		step_cost; do \
 		$(BIN)/python benchmarks/$$script.py || exit 1; done
 	$(BIN)/python benchmarks/render_tables.py
+
+# What is shipped: a wheel that anyone can build again to the byte, and a list of what it was tested with.
+dist: setup check-installed
+	rm -rf dist
+	$(BIN)/python -m hatchling build --directory dist
+	$(BIN)/python scripts/sbom.py dist/privet.cdx.json
+	cd dist && sha256sum * > SHA256SUMS
+
+check-installed: setup
+	$(BIN)/python -m pip check
+	$(BIN)/python scripts/check_installed.py
 
 clean:
 	rm -rf $(VENV) privet-demo dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

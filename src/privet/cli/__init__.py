@@ -1,6 +1,7 @@
 """The command line: parses, calls, prints. Heavy imports wait until a command needs them."""
 
 import os
+import resource
 import sys
 from typing import NoReturn
 
@@ -14,6 +15,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     """Run `privet`; bad input is one sentence on stderr and an exit code, never a traceback."""
     words = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in words
+    _keep_memory_off_the_disk()
     try:
         app(args=[word for word in words if word != "--debug"], prog_name="privet")
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
@@ -25,6 +27,12 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         typer.echo(f"privet: {_sentence(error)}", err=True)
         sys.exit(error.exit_code if isinstance(error, PrivetError) else 1)
     sys.exit(0)
+
+
+def _keep_memory_off_the_disk() -> None:
+    """No core dump, which would hold private rows and the key of their noise."""
+    _, most = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, most))
 
 
 def _sentence(error: Exception) -> str:

@@ -49,6 +49,7 @@ class Row:
     epsilon: float
     settings: Settings
     plant: float | None = None
+    secure_noise: bool = False
 
     @property
     def key(self) -> dict[str, object]:
@@ -70,6 +71,9 @@ def rows() -> Iterator[Row]:
         step = MechanismAudit(runs=2000, sampling_rate=0.5)
         yield Row(many, "Poisson step at rate 0.5", epsilon, step)
         yield Row(many, "4 steps of a linear model", epsilon, ShortTrainingAudit(runs=1000))
+    for epsilon in EPSILONS:
+        release = MechanismAudit(runs=3000)
+        yield Row(many, "Gaussian release, secure noise", epsilon, release, secure_noise=True)
     for epsilon in EPSILONS:
         yield from (Row(one, name, epsilon, each) for name, each in METHOD_AUDITS.items())
     for share in (0.5, 0.0):
@@ -99,6 +103,7 @@ def run(row: Row) -> Kept:
         budget=Budget(epsilon=row.epsilon, delta=DELTA),
         relation=Relation.ADD_REMOVE,
         noise_of=planted(row.plant),
+        secure_noise=row.secure_noise,
     )
     start = time.process_time()
     found = audited(row.settings, terms).to_json()

@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 import torch
 
-from privet.audit import Gauge, MechanismAudit, Neighbour, Terms, planted, require_whole
+from privet.audit import (
+    Gauge,
+    MechanismAudit,
+    Neighbour,
+    Terms,
+    audit_mechanism,
+    planted,
+    require_whole,
+)
 from privet.audit.synthesis import SYSTEMS
 from privet.errors import ConfigError, PrivacyError
 from privet.hedge import GaussianSum
@@ -103,3 +111,13 @@ def test_planted_noise_is_never_private():
     assert noise.seeded
     assert np.all(noise.noise(0, 0, 0, 9).numpy() == 0)
     assert math.isclose(terms.claim.epsilon, 1.0)
+
+
+@pytest.mark.parametrize("rate", [None, 0.5])
+def test_secure_noise_passes_too_and_is_named(rate):
+    terms = Terms(
+        budget=Budget(epsilon=4.0, delta=1e-5), relation=Relation.ADD_REMOVE, secure_noise=True
+    )
+    finding = audit_mechanism(MechanismAudit(runs=60, sampling_rate=rate), terms)
+    assert not finding.broken
+    assert finding.subject.endswith("secure noise")

@@ -36,7 +36,7 @@ def one_run_finding(
     bound, guesses = best_bound(evidence.readings, coins, claim.delta, error)
     alarm, _ = best_bound(evidence.readings, coins, delta, false_alarm)
     return Finding(
-        subject=subject,
+        subject=terms.named(subject),
         claim=claim,
         route=_ROUTE,
         evidence=_in_words(guesses),

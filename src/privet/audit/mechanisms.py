@@ -24,8 +24,6 @@ from privet.release import ClassBlocks
 
 _CLIP = 1.0
 _FAR = 1e3  # clip norms
-_TOGETHER = 100  # runs that draw on one ledger: each is a release of its own
-AMPLE = 1e7  # ε of such a ledger
 
 Rows = dict[str, Tensor]
 Run = Callable[[Rows, int, int], Iterator[Outputs]]
@@ -130,7 +128,7 @@ def judged(subject: str, pair: Pair, run: Run, runs: int, plan_at: PlanAt, terms
     bound, alarm = bounds
     routes = {_ANY: bound.epsilon, _CURVE: bound.curve_epsilon}
     return Finding(
-        subject=subject,
+        subject=terms.named(subject),
         claim=terms.claim,
         route=max(routes, key=lambda name: routes[name]),
         evidence=f"{runs:,} runs with the row and {runs:,} without",
@@ -157,10 +155,10 @@ def _repeated(arms: Arms) -> NoiseFound | None:
 def _runs(
     audit: MechanismAudit, terms: Terms, sigma: float, rows: Rows, count: int, first: int
 ) -> Iterator[Outputs]:
-    for start in range(0, count, _TOGETHER):
-        together = min(_TOGETHER, count - start)
+    for start in range(0, count, terms.runs_together):
+        together = min(terms.runs_together, count - start)
         plan = Plan(tuple(each.times(together) for each in audit.plan_at(sigma).events))
-        with terms.ledger(AMPLE) as ledger:
+        with terms.ample_ledger() as ledger:
             noise = terms.noise_of(first + start)
             hedge = Hedge(rows, ledger.reserve(plan=plan), randomness=noise)
             run = _run(hedge, sigma, audit.sampling_rate)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from privet.audit.findings import Finding
 from privet.audit.many_runs import Outputs
-from privet.audit.mechanisms import AMPLE, WORDS, Neighbour, Pair, Rows, judged
+from privet.audit.mechanisms import WORDS, Neighbour, Pair, Rows, judged
 from privet.audit.trials import Terms
 from privet.errors import ConfigError
 from privet.hedge import Hedge, PoissonSum
@@ -33,7 +33,6 @@ from privet.recipes.presets import METHODS
 
 _CLIP, _EXPECTED = 1.0, 2.0
 _RATE = 1e-6  # so small that the row is as wrong in the last step as in the first
-_TOGETHER = 50  # runs that draw on one ledger
 _WITH_PLAIN_VIEWS = ("dp-sgd", "dope", "mirror", "adadps")
 
 
@@ -94,9 +93,9 @@ def _trainings(
     mechanism = PoissonSum(
         clip_norm=_CLIP, noise_multiplier=sigma, sampling_rate=audit.sampling_rate
     )
-    for start in range(0, count, _TOGETHER):
-        together = min(_TOGETHER, count - start)
-        with terms.ledger(AMPLE) as ledger:
+    for start in range(0, count, terms.runs_together):
+        together = min(terms.runs_together, count - start)
+        with terms.ample_ledger() as ledger:
             reservation = ledger.reserve(plan=audit.plan_at(sigma, together))
             hedge = Hedge(columns, reservation, randomness=terms.noise_of(first + start))
             steps = hedge.steps(mechanism)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +15,8 @@ from privet.errors import ConfigError
 from privet.hedge import Randomness
 from privet.privacy import Budget, Guarantee, Ledger, Relation, Unit
 from privet.privacy.accountants import PLD
+
+_TOGETHER, _AMPLE = 100, 1e7  # runs that draw on one ledger, and its ε
 
 NoiseOf = Callable[[int], Randomness]
 """The source of noise and sampling of the so-manyth hedge."""
@@ -62,6 +64,7 @@ class Terms:
         relation: which data sets are neighbours.
         confidence: of the lower bound.
         noise_of: where noise comes from.
+        secure_noise: draw it on a grid, of the operating system's bits.
         seed: of rows, coins and weights, which are the auditor's own.
         on_trial: told of progress.
     """
@@ -70,6 +73,7 @@ class Terms:
     relation: Relation
     confidence: float = 0.95
     noise_of: NoiseOf = field(default_factory=lambda: planted(None))
+    secure_noise: bool = False
     seed: int = 0
     on_trial: OnTrial = unheard
 
@@ -94,6 +98,19 @@ class Terms:
             accountant=PLD().name,
         )
 
+    @property
+    def runs_together(self) -> int:
+        """That draw on one ledger, each a release of its own; secure noise needs a true budget."""
+        return 1 if self.secure_noise else _TOGETHER
+
+    def named(self, subject: str) -> str:
+        """With what is special about its noise."""
+        return f"{subject}, secure noise" if self.secure_noise else subject
+
+    def ample_ledger(self) -> AbstractContextManager[Ledger]:
+        """One with room for all runs that draw on it together."""
+        return self.ledger(None if self.runs_together == 1 else _AMPLE)
+
     @contextmanager
     def ledger(self, epsilon: float | None = None) -> Iterator[Ledger]:
         """One that is thrown away with the rows that it guards, which nobody owns."""
@@ -104,6 +121,7 @@ class Terms:
                 epsilon=self.budget.epsilon if epsilon is None else epsilon,
                 delta=self.budget.delta,
                 relation=self.relation,
+                secure_noise=self.secure_noise,
             )
             with closing(ledger):
                 yield ledger

@@ -37,6 +37,9 @@ Plant = Annotated[
         "--plant", metavar="SHARE", help="Plant a bug: leave this share of the noise, 0 for none."
     ),
 ]
+Secure = Annotated[
+    bool, typer.Option("--secure-noise", help="Audit noise that is drawn on a grid.")
+]
 Out = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Write all that was found as JSON; not over it.")
 ]
@@ -78,6 +81,7 @@ def hedge(
     relation: RelationOption = Relation.ADD_REMOVE,
     confidence: Confidence = 0.95,
     plant: Plant = None,
+    secure_noise: Secure = False,
     out: Out = None,
     json: AsJson = False,
 ) -> None:
@@ -96,7 +100,7 @@ def hedge(
         audit = MechanismAudit(sampling_rate=rate, neighbour=neighbour, runs=runs)
         return audit_mechanism(audit, terms)
 
-    _run(audited, _terms(epsilon, delta, relation, confidence, plant, 0), out, json)
+    _run(audited, _terms(epsilon, delta, relation, confidence, plant, secure_noise, 0), out, json)
 
 
 @app.command()
@@ -111,6 +115,7 @@ def train(
     confidence: Confidence = 0.95,
     seed: Seed = 0,
     plant: Plant = None,
+    secure_noise: Secure = False,
     out: Out = None,
     json: AsJson = False,
 ) -> None:
@@ -124,7 +129,9 @@ def train(
         )
         return audit_training(audit, terms)
 
-    _run(audited, _terms(epsilon, delta, relation, confidence, plant, seed), out, json)
+    _run(
+        audited, _terms(epsilon, delta, relation, confidence, plant, secure_noise, seed), out, json
+    )
 
 
 @app.command()
@@ -137,6 +144,7 @@ def synthesize(
     confidence: Confidence = 0.95,
     seed: Seed = 0,
     plant: Plant = None,
+    secure_noise: Secure = False,
     out: Out = None,
     json: AsJson = False,
 ) -> None:
@@ -147,7 +155,9 @@ def synthesize(
 
         return audit_synthesis(SynthesisAudit(method=method, canaries=canaries), terms)
 
-    _run(audited, _terms(epsilon, delta, relation, confidence, plant, seed), out, json)
+    _run(
+        audited, _terms(epsilon, delta, relation, confidence, plant, secure_noise, seed), out, json
+    )
 
 
 def _terms(
@@ -156,17 +166,23 @@ def _terms(
     relation: Relation,
     confidence: float,
     plant: float | None,
+    secure_noise: bool,
     seed: int,
 ) -> list[Terms]:
     """One for each ε, all refused before the first is audited."""
     from privet.audit.trials import Terms, planted
 
+    if plant is not None and secure_noise:
+        raise ConfigError(
+            "--plant spoils noise, which --secure-noise does not allow: leave one out."
+        )
     return [
         Terms(
             budget=Budget(epsilon=epsilon, delta=delta),
             relation=relation,
             confidence=confidence,
             noise_of=planted(plant),
+            secure_noise=secure_noise,
             seed=seed,
         )
         for epsilon in epsilons

@@ -17,9 +17,11 @@ from privet.hedge import (
     NotPrivate,
     PerRow,
     PoissonSum,
+    Randomness,
     released_size,
     size_mechanism,
 )
+from privet.hedge.hedge import require_columns
 from privet.privacy import Budget, GaussianRelease, Ledger, Plan, PoissonSteps, Relation, certify
 
 from .summands import ALL, flat, reference_vectors, rows
@@ -52,6 +54,11 @@ def quiet(ledger, count=1, **terms):
     """A plan with so little noise that sums can be compared."""
     event = GaussianRelease(noise_multiplier=1e-3, releases=count)
     return ledger.reserve(plan=Plan.of(event), **terms)
+
+
+@pytest.fixture
+def reservation_of_all(generous):
+    return generous.reserve(plan=PLAN)
 
 
 @pytest.fixture
@@ -321,3 +328,51 @@ def test_image_sets_go_behind_the_hedge_as_they_are(generous):
     total = hedge.release(PerRow(lambda u: u["images"].flatten(1).double(), 64), mechanism)
     expected = np.asarray(digits.images[:]).reshape(len(digits), 64).astype(float).sum(0)
     np.testing.assert_allclose(total["sum"], expected, atol=60)
+
+
+def test_what_is_public_of_a_hedge(reservation_of_all):
+    hedge = Hedge(rows(9), reservation_of_all, device="cpu")
+    assert hedge.device == torch.device("cpu")
+    assert hedge.columns == frozenset(rows(9))
+    require_columns(hedge, *rows(9))
+    with pytest.raises(ConfigError, match="have no weights, only"):
+        require_columns(hedge, "weights")
+
+
+def test_a_physical_batch_has_a_unit(reservation_of_all):
+    with pytest.raises(ConfigError, match="physical batch must be at least 1, not 0"):
+        Hedge(rows(9), reservation_of_all).steps(STEP, physical_batch=0)
+
+
+def test_a_seeded_step_again_is_the_same_and_paid_once(reservation_of_all):
+    """A seeded run, which is not private, may be repeated from any of its steps."""
+    hedge = Hedge(rows(9), reservation_of_all, randomness=Randomness(1))
+    steps = hedge.steps(STEP)
+    first = [steps.step(Count()).blocks["count"].item() for _ in range(2)]
+    again = Hedge(rows(9), reservation_of_all, randomness=Randomness(1)).steps(STEP)
+    assert again.remaining == 9
+    assert [again.step(Count()).blocks["count"].item() for _ in range(2)] == first
+    assert reservation_of_all.spent(STEP.event) == 2
+
+
+def test_small_and_large_blocks_get_noise_in_groups(generous):
+    """Blocks that fill a draw exactly leave no group behind, and a name stays with its numbers."""
+    sizes = {"a": 3, "b": (1 << 17) - 3, "c": 1 << 17}
+
+    class Blocks:
+        def zeros(self):
+            return {name: torch.zeros(size) for name, size in sizes.items()}
+
+        def norms(self, units):
+            return torch.zeros(len(units))
+
+        def weighted_sum(self, units, weights):
+            return self.zeros()
+
+    mechanism = GaussianSum(clip_norm=1.0, noise_multiplier=1.0)
+    reservation = generous.reserve(plan=Plan.of(mechanism.event))
+    found = Hedge(rows(3), reservation).release(Blocks(), mechanism).blocks
+    assert {name: len(block) for name, block in found.items()} == sizes
+    together = torch.cat(list(found.values()))
+    assert len(torch.unique(together)) > 0.97 * len(together)
+    assert together.std().item() == pytest.approx(1, abs=0.02)

@@ -170,6 +170,14 @@ def test_trap_a_fork_cannot_repeat_noise(reserve, step_event, release_event):
     steps.step(Count())
 
 
+def test_noise_is_refused_in_another_process_than_its_own(monkeypatch):
+    source = Randomness()
+    source.require_own_process()
+    monkeypatch.setattr("os.getpid", lambda: -1)
+    with pytest.raises(PrivacyError, match="must not cross a fork"):
+        source.claim(0, 0)
+
+
 def test_a_step_whose_spend_failed_may_be_retried(reserve, step_event, monkeypatch):
     hedge = Hedge(zeros(5), reserve(step_event))
     steps = hedge.steps(PoissonSum(clip_norm=1.0, noise_multiplier=2.0, sampling_rate=0.3))

@@ -9,6 +9,7 @@ import torch
 
 from privet.errors import PrivacyError
 from privet.hedge import Alone, Helper, Processes, assembled
+from privet.hedge.team import _own as own_device
 from privet.privacy import Ledger
 from tests.hedge.team_job import PLAN, job
 from tests.processes import finished, start
@@ -66,3 +67,38 @@ def test_a_clusters_own_world_size_is_not_a_team(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "8")
     with assembled(torch.device("cpu")) as team:
         assert team == Alone()
+
+
+@pytest.mark.parametrize("waiting", ["listen", "step"])
+def test_words_go_both_ways_and_helpers_are_sent_home(tmp_path, waiting):
+    done = finished(start(2, ["-m", "tests.hedge.team_talk", str(tmp_path), waiting]))
+    assert [code for code, _, _ in done] == [0, 0], done
+    leader, helper = (json.loads(out) for _, out, _ in done)
+    assert helper["told"] == ["hello", ""]
+    assert leader["given"] == "thanks"
+    assert helper["mapped"] == leader["mapped"]
+    assert helper["empty"] == leader["empty"]
+    assert helper["dismissed"]
+
+
+def test_a_process_that_ends_is_noticed_by_the_others(tmp_path):
+    leader, helper = finished(start(2, ["-m", "tests.hedge.team_talk", str(tmp_path), "leave"]))
+    assert helper[0] == 3
+    assert leader[0] == 1
+    assert "Another process of this job has ended" in leader[2]
+
+
+@pytest.mark.parametrize(
+    ("device", "rank", "own"),
+    [("cuda", "3", "cuda:3"), ("cuda:1", "3", "cuda:1"), ("cpu", "3", "cpu")],
+)
+def test_each_process_has_a_device_of_its_own(monkeypatch, device, rank, own):
+    monkeypatch.setenv("LOCAL_RANK", rank)
+    assert own_device(torch.device(device)) == torch.device(own)
+
+
+def test_alone_there_is_nobody_to_tell():
+    with assembled(torch.device("cpu")) as team:
+        assert isinstance(team, Alone)
+        team.tell(b"hello")
+        team.call([slice(0, 3)], 3)

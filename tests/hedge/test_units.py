@@ -78,3 +78,9 @@ def test_missing_user_ids_would_merge_strangers_and_are_refused(users):
 def test_user_ids_may_be_numbers_or_texts(users):
     rows = Rows({"x": np.arange(3)}, users)
     assert rows.batch(slice(0, 2), CPU)["x"].tolist() == [1, 0, 2]
+
+
+@pytest.mark.parametrize("users", [np.array(["a", 1, "b"], object), np.array([0.5, 1, 2])])
+def test_ids_that_may_be_read_in_two_ways_are_refused(users):
+    with pytest.raises(DataError, match="whole numbers"):
+        Rows({"x": np.zeros(3)}, users)

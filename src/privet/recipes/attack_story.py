@@ -27,8 +27,7 @@ _ROWS = ("synthetic", "nearest member", "nearest other")
 _CHANCE = "chance"
 _KINDS = {
     "auc": "AUC",
-    "balanced_accuracy": "balanced accuracy",
-    "hits_at_0.01": "hits at 1% false alarms",
+    "hits_at_0.01": "found at 1% false alarms",
     "hits_at_0.001": "at 0.1%",
 }
 
@@ -67,7 +66,7 @@ def _told(found: Found) -> Attacks:
         curve=_curve(models),
         reading="Each line says how many members LiRA finds for the false alarms it may raise: the "
         "nearer to chance, the less models tell; a dashed line is the most that ε allows any "
-        "attack.",
+        f"attack. {_claims(models)}",
         tables=(_models(models), *([_sets(sets)] if sets else ())),
         pairs=tuple((shown(each["level"]), tuple(_pairs(each))) for each in sets),
         pairs_note="Synthetic images whose nearest member is nearest for their nearest non-member, "
@@ -85,7 +84,7 @@ def _curve(models: list[Found]) -> Curve:
     }
     chance = tuple((rate, rate) for rate in rates)
     return Curve(
-        title="Membership inference",
+        title="Members that LiRA finds, over its false alarms",
         across="false alarms",
         up="members found",
         lines={**lines, _CHANCE: chance},
@@ -119,7 +118,8 @@ def _allowed(level: Found, rate: float) -> float:
 def _models(levels: list[Found]) -> Table:
     rows = [
         (
-            f"{shown(each['level'])}, {name}",
+            shown(each["level"]),
+            name,
             f"{_share(each['accuracy_on_others']):.1%}",
             *(_cell(each["attacks"][name]["figures"][kind]) for kind in _KINDS),
         )
@@ -127,9 +127,9 @@ def _models(levels: list[Found]) -> Table:
         for name in (LIRA, THRESHOLD)
     ]
     return Table(
-        caption="Membership inference on models: figure (interval of 95%; the most that is "
-        "allowed). " + _claims(levels),
-        head=("level, attack", "test accuracy", *_KINDS.values()),
+        caption="Membership inference on models, with intervals of 95% and the most that is "
+        "allowed.",
+        head=("models", "attack", "test accuracy", *_KINDS.values()),
         rows=tuple(rows),
     )
 
@@ -145,9 +145,9 @@ def _sets(levels: list[Found]) -> Table:
         for each in levels
     ]
     return Table(
-        caption="Nearest neighbours of synthetic images, by pixels. " + _claims(levels),
+        caption="Nearest neighbours of synthetic images, by pixels.",
         head=(
-            "level",
+            "images",
             "nearer to a member than to others (by chance)",
             "copies of members",
             "AUC of membership by distance",
@@ -169,8 +169,8 @@ def _claims(levels: list[Found]) -> str:
 def _cell(figure: Found) -> str:
     value, low, high = (_share(figure[each]) for each in ("value", "low", "high"))
     allowed = figure["allowed"]
-    most = "" if allowed is None else f"; ≤ {_share(allowed):.3g}"
-    return f"{value:.3g} ({low:.3g} to {high:.3g}{most})"
+    most = "" if allowed is None else f"; ≤\N{NO-BREAK SPACE}{_share(allowed):.3f}"
+    return f"{value:.3f} ({low:.3f} to {high:.3f}{most})"
 
 
 def _pairs(level: Found) -> Iterator[Samples]:

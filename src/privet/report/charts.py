@@ -168,8 +168,9 @@ def _level(y: float, text: str) -> Markup:
 
 
 def _mark(x: float, text: str) -> Markup:
-    return Markup('<text class="tick" x="{}" y="{}" text-anchor="middle">{}</text>').format(
-        x, _HEIGHT - _BOTTOM + 18, text
+    anchor = "end" if x >= _WIDTH - _RIGHT and len(text) > 3 else "middle"  # else it is cut off
+    return Markup('<text class="tick" x="{}" y="{}" text-anchor="{}">{}</text>').format(
+        x if anchor == "middle" else _WIDTH - 2, _HEIGHT - _BOTTOM + 18, anchor, text
     )
 
 

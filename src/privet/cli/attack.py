@@ -61,6 +61,7 @@ def attack(
     from privet.audit.attacks import attack as attacked
     from privet.audit.extraction import SetMaking
     from privet.data import load
+    from privet.data.disk import write_whole
 
     _require_public(data, declared=declare_public)
     if out is not None and (out.exists() or not out.parent.is_dir()):
@@ -81,8 +82,7 @@ def attack(
     except KeyboardInterrupt:
         raise Stopped("Stopped: nothing was written, and an attack spends nothing.") from None
     if out is not None:
-        with out.open("x", encoding="utf-8") as file:
-            file.write(json_.dumps(found, ensure_ascii=False) + "\n")
+        write_whole(out, f"{json_.dumps(found, ensure_ascii=False)}\n".encode())
     if json:
         print_json(found)
         return

@@ -651,6 +651,50 @@ def audited_bugs() -> str:
     return _table(("planted", "audits", "that called it broken"), lines)
 
 
+def attacks() -> str:
+    """Membership inference at every level, beside the most that is allowed."""
+    rows = [row for row in _kept("attacks")["runs"] if row["attack"] == "membership"]
+    lines = [
+        (
+            row["level"],
+            f"{100 * row['accuracy_on_others']:.1f}%",
+            name,
+            *(_attack_cell(found["figures"][kind]) for kind in ("auc", "hits_at_0.01")),
+            _attack_cell(found["figures"]["hits_at_0.001"]),
+        )
+        for row in rows
+        for name, found in row["attacks"].items()
+    ]
+    head = ("models", "test accuracy", "attack", "AUC", "found at 1% false alarms", "at 0.1%")
+    return _table(head, lines)
+
+
+def extractions() -> str:
+    """Nearest neighbours of synthetic images."""
+    rows = [row for row in _kept("attacks")["runs"] if row["attack"] == "extraction"]
+    lines = [
+        (
+            row["level"],
+            f"{row['nearer']:.3f} ({row['nearer_by_chance'][0]:.3f} to "
+            f"{row['nearer_by_chance'][1]:.3f})",
+            f"{row['copies']:.3f}",
+            f"{row['chance_copies']:.3f}",
+            _attack_cell(row["attacks"]["distance"]["figures"]["auc"]),
+        )
+        for row in rows
+    ]
+    head = (
+        *("synthetic images", "nearer to a member (by chance)", "copies of members"),
+        *("of others", "AUC by distance"),
+    )
+    return _table(head, lines)
+
+
+def _attack_cell(figure: dict[str, Any]) -> str:
+    most = "" if figure["allowed"] is None else f"; ≤ {figure['allowed']:.3f}"
+    return f"{figure['value']:.3f} ({figure['low']:.3f} to {figure['high']:.3f}{most})"
+
+
 def _two(value: float) -> str:
     return f"{float(f'{value:.2g}'):,g}"
 
@@ -695,6 +739,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "hybrid": hybrid,
     "audits": audits,
     "audited_bugs": audited_bugs,
+    "attacks": attacks,
+    "extractions": extractions,
     "noise": noise,
     "demo": demo,
     "figures": figures,

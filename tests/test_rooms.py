@@ -33,7 +33,10 @@ ALLOWED = {
     },
     "report": _ALONE,
     "federate": {"privacy", "data", "public", "hedge", "release", "recipes"},
-    "audit": {*_TOOLS, "public", "hedge", "learn", "release", "synthesis", "recipes"},
+    "audit": {
+        *_TOOLS,
+        *("public", "hedge", "learn", "release", "synthesis", "measure", "recipes"),
+    },
     "cli": {"privacy", "data", "recipes", "report", "federate", "audit"},
 }
 # Nothing private may pass through these, so they cannot even name the hedge.

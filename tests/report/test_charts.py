@@ -81,3 +81,16 @@ def test_shares_lie_in_the_middle_of_what_is_drawn_and_are_never_more_than_all()
     texts = {each.text for each in drawn(curve([(0, 0.99), (1, 1.0)], percent=True)).iter("text")}
     assert "100%" in texts
     assert "102%" not in texts
+
+
+def test_logarithmic_axes_have_powers_of_ten_and_hold_nothing_too():
+    points = ((0.001, 0.0), (0.01, 0.1), (1, 1))
+    chart = curve(points, percent=True, logarithmic=True, bounds={"a": ((0.001, 0.01), (1, 1))})
+    texts = [each.text for each in drawn(chart).iter("text")]
+    assert {"0.1%", "1%", "10%", "100%"} <= set(texts)
+    bound, line = (each.get("points").split() for each in drawn(chart).iter("polyline"))
+    (left, low), (middle, _), (right, high) = (map(float, each.split(",")) for each in line)
+    assert (middle - left) / (right - left) == pytest.approx(1 / 3, abs=1e-3)
+    ends = [tuple(map(float, each.split(","))) for each in bound]
+    assert (ends[0][1] - high) / (low - high) == pytest.approx(2 / 3, abs=1e-3)
+    assert "The bound of a goes from 1% to 100%." in drawn(chart).get("aria-label")

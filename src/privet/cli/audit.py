@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from privet.cli.attack import attack
 from privet.cli.options import AsJson, RelationOption, print_json, print_pairs
 from privet.cli.progress import Watch
 from privet.errors import ConfigError
@@ -23,6 +24,7 @@ app = typer.Typer(
     no_args_is_help=True,
     help="Audit a guarantee: a lower bound on the true ε, on made-up rows. It costs nothing.",
 )
+app.command()(attack)
 
 Epsilons = Annotated[
     list[float], typer.Option("--epsilon", help="The claimed ε; may be given several times.")

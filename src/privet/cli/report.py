@@ -24,6 +24,10 @@ def report(
             help="The page. Default: report.html in DIR, or privet-report.html for several runs.",
         ),
     ] = None,
+    attack: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Show what 'privet audit attack' found, too."),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier page.")] = False,
     json: AsJson = False,
 ) -> None:
@@ -34,7 +38,7 @@ def report(
     """
     from privet.recipes.run_reports import report as write
 
-    found = write(folders, out, force=force)
+    found = write(folders, out, attack=attack, force=force)
     if json:
         print_json(found.to_json())
         return

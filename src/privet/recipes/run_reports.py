@@ -13,6 +13,7 @@ from typing import Any
 from privet.data.disk import write_whole
 from privet.data.guard import shown
 from privet.errors import ConfigError, DataError
+from privet.recipes.attack_story import attack_story
 from privet.recipes.federated_set import FEDERATE
 from privet.recipes.finished_set import finished_set_config, finished_table_config, made_table
 from privet.recipes.model_story import model_story
@@ -59,16 +60,27 @@ class Report:
         return {"report": self.path, "size": f"{size}, in one file"}
 
 
-def report(runs: Sequence[Path], out: Path | None = None, *, force: bool = False) -> Report:
+def report(
+    runs: Sequence[Path],
+    out: Path | None = None,
+    *,
+    attack: Path | None = None,
+    force: bool = False,
+) -> Report:
     """Write a page on one run, or on several beside each other.
 
     Args:
         runs: their folders.
         out: the page; else `report.html` in the folder of one run, which is made anew each time,
             and `privet-report.html` here for several.
+        attack: what `privet audit attack` found, for a page on one run.
         force: replace a page that lies elsewhere than in a run's folder.
     """
+    if attack is not None and len(runs) > 1:
+        raise ConfigError("--attack is for a page on one run: name one, or leave it out.")
     stories = [story(each) for each in runs]
+    if attack is not None:
+        stories = [replace(stories[0], attacks=attack_story(attack))]
     place = out or (RunFolder(runs[0]) / REPORT if len(runs) == 1 else Path(_SEVERAL))
     own = out is None and len(runs) == 1
     if place.exists() and not (own or force):

@@ -2,9 +2,20 @@
 
 from privet.report.charts import Curve
 from privet.report.page import comparison, page
-from privet.report.story import Bar, Fact, Figure, Measure, Privacy, Samples, Story
+from privet.report.story import (
+    Attacks,
+    Bar,
+    Fact,
+    Figure,
+    Measure,
+    Privacy,
+    Samples,
+    Story,
+    Table,
+)
 
 __all__ = [
+    "Attacks",
     "Bar",
     "Curve",
     "Fact",
@@ -13,6 +24,7 @@ __all__ = [
     "Privacy",
     "Samples",
     "Story",
+    "Table",
     "comparison",
     "page",
 ]

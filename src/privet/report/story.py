@@ -109,6 +109,7 @@ class Samples:
         width: of the picture, in pixels.
         height: of the picture, in pixels.
         share: of the page's width that it takes, from 0 to 1.
+        words: what it shows, if that is not synthetic images of a class.
     """
 
     name: str
@@ -118,6 +119,43 @@ class Samples:
     width: int = 0
     height: int = 0
     share: float = 1.0
+    words: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """Lines of cells.
+
+    Args:
+        caption: what they are.
+        head: names of columns.
+        rows: as they are printed.
+    """
+
+    caption: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attacks:
+    """What attackers managed, beside what a guarantee allows.
+
+    Args:
+        lead: what was attacked, and on which data.
+        curve: of membership inference; one line for each level of privacy.
+        reading: how to read it, in a sentence.
+        tables: figures.
+        pairs: nearest neighbours of synthetic images, by level.
+        pairs_note: how to read them.
+    """
+
+    lead: str
+    curve: Curve
+    reading: str
+    tables: tuple[Table, ...]
+    pairs: tuple[tuple[str, tuple[Samples, ...]], ...] = ()
+    pairs_note: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,6 +174,7 @@ class Story:
         classes_note: on what.
         measures: of quality.
         diagrams: beside them.
+        attacks: on models like it, if somebody tried some.
         hints: what could still be done.
         settings: everything that was set.
         versions: of software.
@@ -153,6 +192,7 @@ class Story:
     classes_note: str = ""
     measures: tuple[Measure, ...] = ()
     diagrams: tuple[Curve, ...] = ()
+    attacks: Attacks | None = None
     hints: tuple[str, ...] = ()
     settings: tuple[Fact, ...] = ()
     versions: tuple[Fact, ...] = ()

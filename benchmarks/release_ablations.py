@@ -29,6 +29,7 @@ from privet.recipes.mean_embeddings import DpMepf
 from privet.recipes.releases import Synthetic
 from privet.recipes.sps_settings import Sps, SpsPlus
 from privet.recipes.synthesis_methods import System
+from privet.release import Cleaning
 from privet.share import ClassifierTraining, train_classifier
 from privet.synthesis import GeneratorTraining
 from release_classifiers import Examination, Train, with_steps
@@ -267,6 +268,7 @@ def _early_stopping() -> Iterator[Ablation]:
 def _parts() -> Iterator[Ablation]:
     row = partial(_of_system, "002-5", train=train_sharpness_aware)
     yield row("SPS", SPS, SHORT)
+    yield row("without a floor of the jitter", replace(SPS, cleaning=Cleaning()), SHORT)
     yield row("without class rescaling", replace(SPS, rescale=False), SHORT)
     yield row("without smooth activation", SPS, replace(SHORT, activation=nn.ReLU))
     yield _of_system("002-5", "without GSAM", SPS, SHORT)

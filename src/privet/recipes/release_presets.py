@@ -18,6 +18,7 @@ from privet.recipes.map_moments import SpsG
 from privet.recipes.mean_embeddings import DpMepf, DpMerf
 from privet.recipes.sps_settings import STAGES, Sps, SpsPlus, most_pseudo_classes
 from privet.recipes.synthesis_methods import System
+from privet.release import Cleaning
 from privet.synthesis import GeneratorTraining
 
 Preset = Callable[[System, Situation, float], Chosen[System]]
@@ -79,6 +80,7 @@ def _sps(system: Sps, situation: Situation, epsilon: float) -> Chosen[System]:
         later_iterations=500,
         per_class=max(1, round(200 / situation.num_classes)),
         view=CropCurriculum(),
+        cleaning=Cleaning(),
     )
     if plus:
         settings = _grouped(settings, situation.num_classes)

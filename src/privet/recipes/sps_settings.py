@@ -46,7 +46,8 @@ class Sps:
         per_pseudo: classes in a pseudo-class (N_c/p).
         count_share: of the clip norm that a class count weighs.
         class_weight: λ_C.
-        cleaning: of released moments.
+        cleaning: of released moments; a jitter has a floor, since the less noise there is, the
+            less of it the printed algorithm leaves, and the worse moments can be matched.
         iterations: of the first stage.
         later_iterations: of stages after it, which start from the last stage's images.
         learning_rate: of the first stage.
@@ -67,7 +68,7 @@ class Sps:
     per_pseudo: int | None = None
     count_share: float = 0.08
     class_weight: float = 30.0
-    cleaning: Cleaning = field(default_factory=Cleaning)
+    cleaning: Cleaning = field(default_factory=lambda: Cleaning(least_jitter=0.1))
     iterations: int | None = None
     later_iterations: int | None = None
     learning_rate: float = 0.25

@@ -10,7 +10,7 @@ there, but not on FashionMNIST, where they were tried twice: labels are hard.
 
 SPS and SPS+ as printed have a jitter that vanishes with the noise. A short run of SPS without noise
 came out below the same run with noise, on FashionMNIST; so a floor was tried on letters, by an
-encoder that had seen them: CNN accuracies were 47.0, 78.9 and 79.7 with floors of 1e-4, 0.03 and 0.1
+encoder that had seen them: CNN accuracies were 47.0, 78.9 and 79.7 with 1e-4, 0.03 and 0.1
 without noise, and 65.0 and 74.1 with 1e-4 and 0.1 at ε = 1. Runs of SPS and SPS+ have 0.1 since.
 """
 

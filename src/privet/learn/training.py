@@ -67,6 +67,10 @@ class Progress:
         return self.state.step
 
 
+class Diverged(ConfigError):  # noqa: N818 - an outcome of noise and settings
+    """Weights grew beyond all bounds, which depends on nothing but what left the hedge."""
+
+
 OnStep = Callable[[Progress], None]
 
 
@@ -107,7 +111,7 @@ def _one_step(
     number = progress.step
     state = equation.step(progress.state, steps, course.pace(number), on_gradient)
     if not all(bool(torch.isfinite(block.sum())) for block in state.weights.values()):
-        raise ConfigError(
+        raise Diverged(
             f"The weights are not finite after step {number + 1}: lower the learning rate from "
             f"{course.learning_rate:g}."
         )

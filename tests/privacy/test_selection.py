@@ -236,6 +236,15 @@ def test_calibration_meets_the_budget_and_wastes_little():
         assert epsilon(best(each, mean=5)) > 0.97 * BUDGET.epsilon
 
 
+@pytest.mark.parametrize(
+    ("law", "noise"), [(Law.LOGARITHMIC, 2.849), (Law.GEOMETRIC, 3.322), (Law.POISSON, 3.488)]
+)
+def test_noise_is_what_the_docs_say(law, noise):
+    """The table of docs/tuning.md: 50 steps at a rate of 0.1, ε = 2, 10 trials on average."""
+    found = selection([(0.1, 50)], Trials(law=law, mean=10), BUDGET, ADD_REMOVE)
+    assert found.candidates[0].noise_multiplier == pytest.approx(noise, abs=1e-3)
+
+
 def test_survives_json():
     event = best(STEPS, GAUSSIAN, law=Law.POISSON, mean=3.5)
     assert from_json(to_json([event])) == (event,)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -14,6 +13,8 @@ from privet.learn.equation import Equation, OnGradient, State
 from privet.learn.gradients import Blocks, copied
 from privet.learn.updates import Pace
 from privet.optim import ExponentialAverage, Schedule
+
+_TOO_FAST = 1e30  # single precision has no such numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +38,11 @@ class Course:
     def __post_init__(self) -> None:
         if self.steps < 1:
             raise ConfigError(f"A run needs at least one step, not {self.steps}.")
-        if not 0 < self.learning_rate < math.inf:
-            raise ConfigError(f"The learning rate must be above 0, not {self.learning_rate:g}.")
+        if not 0 < self.learning_rate < _TOO_FAST:
+            raise ConfigError(
+                f"The learning rate must be above 0 and below {_TOO_FAST:g}, not "
+                f"{self.learning_rate:g}."
+            )
         if self.keep_last < 0:
             raise ConfigError(f"The number of weights to keep is 0 or more, not {self.keep_last}.")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 from privet.errors import DataError
@@ -36,10 +37,10 @@ def publish(
     certificate = replace(certify(reservation), public=_public(best, tuning))
     own = RunState.from_json(best.read(STATE))
     for name in filter(best.has, (MODEL, ENSEMBLE, METRICS)):
-        done.write_with(name, lambda path, name=name: shutil.copyfile(best / name, path))
+        done.write_with(name, partial(shutil.copyfile, best / name))
     done.write(CERTIFICATE, certificate.to_json())
-    place = {"label": state.label, "ledger": state.ledger, "reservation": reservation.id}
-    done.write(STATE, replace(own, **place).to_json())
+    paid = replace(own, label=state.label, ledger=state.ledger, reservation=reservation.id)
+    done.write(STATE, paid.to_json())
     measured = "perplexity" if "perplexity" in result["test"] else "accuracy"
     words = f"{told(winner.settings)}; the best of a random number of trials ({trials})"
     chose = {

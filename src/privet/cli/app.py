@@ -18,6 +18,7 @@ from privet.cli import (
     report,
     synthesize,
     train,
+    tune,
 )
 from privet.cli.panels import PanelCommand
 
@@ -31,6 +32,7 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.command("train", cls=PanelCommand)(train.train)
+app.command("tune", cls=PanelCommand)(tune.tune)
 app.command("synthesize", cls=PanelCommand)(synthesize.synthesize)
 app.command("merge")(merge.merge)
 app.command("evaluate")(evaluate.evaluate)

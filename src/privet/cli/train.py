@@ -291,7 +291,7 @@ def train(
             team=team,
         )
         result = run(asked, session, watch)
-    _show_result(result, json)
+    show_result(result, json)
 
 
 def _show_quote(found: TrainingQuote, json: bool) -> None:
@@ -301,7 +301,8 @@ def _show_quote(found: TrainingQuote, json: bool) -> None:
     print_pairs(found.in_words())
 
 
-def _show_result(result: RunResult, json: bool) -> None:
+def show_result(result: RunResult, json: bool) -> None:
+    """What a run found, in words or as JSON."""
     if json:
         print_json(result.to_json())
         return

@@ -21,7 +21,7 @@ from torch import Tensor
 from privet.errors import PrivacyError
 from privet.hedge import grid_noise
 from privet.hedge.mechanism import Mechanism
-from privet.privacy import Reservation
+from privet.privacy import Budget, Plan, Reservation
 from privet.privacy.allowance import SHARE_OF_DELTA
 
 _SAMPLING, _NOISE = 0, 1
@@ -113,7 +113,7 @@ class SecureRandomness(Randomness):
 
     def scale(self, mechanism: Mechanism, numbers: int, reservation: Reservation) -> float:
         """A little more than the mechanism's, since sums are rounded."""
-        _require_covered(reservation)
+        require_covered(reservation.ledger.budget, reservation.plan)
         return grid_noise.widened(mechanism.noise_multiplier, mechanism.clip_norm, numbers)
 
     def noised(
@@ -123,18 +123,18 @@ class SecureRandomness(Randomness):
         return (grid_noise.on_grid(part.cpu(), scale).to(part.device) for part in parts)
 
 
-def _require_covered(reservation: Reservation) -> None:
+def require_covered(budget: Budget, plan: Plan) -> None:
     """Refuse where the events that a grid misses would take more than their part of δ.
 
-    A thousandth of it: there may be a thousand runs in a ledger.
+    A thousandth of it: there may be a thousand runs in a ledger. Where the number of sums is random
+    its mean counts, since probabilities add up.
     """
-    budget = reservation.ledger.budget
-    sums = sum(event.count for event in reservation.plan.events)
+    sums = sum(event.sums for event in plan.events)
     missed = sums * grid_noise.MOST_NUMBERS * grid_noise.MISSED
     if (1 + math.exp(min(budget.epsilon, 700))) * missed > budget.delta * SHARE_OF_DELTA / 1024:
         raise PrivacyError(
             f"Secure noise is not proven at ε = {budget.epsilon:g} and δ = {budget.delta:g} for "
-            f"{sums:,} sums: take a smaller ε, or go without it."
+            f"{sums:,.0f} sums: take a smaller ε, or go without it."
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -14,6 +13,8 @@ from privet.learn.equation import Equation, OnGradient, State
 from privet.learn.gradients import Blocks, copied
 from privet.learn.updates import Pace
 from privet.optim import ExponentialAverage, Schedule
+
+_TOO_FAST = 1e30  # single precision has no such numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +38,11 @@ class Course:
     def __post_init__(self) -> None:
         if self.steps < 1:
             raise ConfigError(f"A run needs at least one step, not {self.steps}.")
-        if not 0 < self.learning_rate < math.inf:
-            raise ConfigError(f"The learning rate must be above 0, not {self.learning_rate:g}.")
+        if not 0 < self.learning_rate < _TOO_FAST:
+            raise ConfigError(
+                f"The learning rate must be above 0 and below {_TOO_FAST:g}, not "
+                f"{self.learning_rate:g}."
+            )
         if self.keep_last < 0:
             raise ConfigError(f"The number of weights to keep is 0 or more, not {self.keep_last}.")
 
@@ -65,6 +69,10 @@ class Progress:
     def step(self) -> int:
         """How many steps are done."""
         return self.state.step
+
+
+class Diverged(ConfigError):  # noqa: N818 - an outcome of noise and settings
+    """Weights grew beyond all bounds, which depends on nothing but what left the hedge."""
 
 
 OnStep = Callable[[Progress], None]
@@ -107,7 +115,7 @@ def _one_step(
     number = progress.step
     state = equation.step(progress.state, steps, course.pace(number), on_gradient)
     if not all(bool(torch.isfinite(block.sum())) for block in state.weights.values()):
-        raise ConfigError(
+        raise Diverged(
             f"The weights are not finite after step {number + 1}: lower the learning rate from "
             f"{course.learning_rate:g}."
         )

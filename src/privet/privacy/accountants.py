@@ -1,7 +1,8 @@
 """From events to ε: two accountants behind one contract.
 
 `PLD` is the default and the tightest: exact for one-shot Gaussian releases, a pessimistic
-discretisation of the privacy loss distribution for everything else. `RDP` reproduces the papers.
+discretisation of the privacy loss distribution for everything else. `RDP` reproduces the papers,
+and alone knows what the best of a random number of trials costs.
 Both treat replace-one as twice the sensitivity, once, and leave an allowance for noise on a grid.
 """
 
@@ -16,7 +17,7 @@ from privet.errors import PrivacyError
 from privet.privacy import gaussian
 from privet.privacy.allowance import with_allowance
 from privet.privacy.budget import Relation, check_delta
-from privet.privacy.events import Event, GaussianRelease, PoissonSteps
+from privet.privacy.events import Event, GaussianRelease, PoissonSteps, Selection
 
 # dp_accounting takes most of a second to import; what needs it imports it when called.
 
@@ -75,6 +76,11 @@ class RDP:
         return with_allowance(events, delta, exact)
 
 
+def tightest(events: Iterable[Event]) -> Accountant:
+    """The best accountant that knows all of them."""
+    return RDP() if any(isinstance(each, Selection) for each in events) else PLD()
+
+
 def accountant_version() -> str:
     """The library behind both accountants, for certificates."""
     return f"dp_accounting {version('dp-accounting')}"
@@ -85,6 +91,7 @@ class Composition(NamedTuple):
 
     gaussian_precision: float
     poisson: tuple[PoissonSteps, ...]
+    selections: tuple[Selection, ...] = ()
 
     @property
     def gaussian_sigma(self) -> float:
@@ -96,19 +103,31 @@ def compose(events: Iterable[Event]) -> Composition:
     """Merge events that an accountant need not tell apart."""
     precision = 0.0
     steps: dict[PoissonSteps, int] = {}
+    selections: dict[Selection, int] = {}
     for event in events:
         match event:
             case GaussianRelease() | PoissonSteps(sampling_rate=1.0):
                 precision += event.count / event.noise_multiplier**2
             case PoissonSteps():
                 steps[event.times(1)] = steps.get(event.times(1), 0) + event.count
+            case Selection():
+                selections[event.times(1)] = selections.get(event.times(1), 0) + event.count
             case _:
                 raise PrivacyError(f"No accountant knows the event {event!r}.")
-    return Composition(precision, tuple(step.times(count) for step, count in steps.items()))
+    return Composition(
+        precision,
+        tuple(step.times(count) for step, count in steps.items()),
+        tuple(each.times(count) for each, count in selections.items()),
+    )
 
 
 @lru_cache(maxsize=4096)
 def _pld_epsilon(composition: Composition, delta: float, relation: Relation) -> float:
+    if composition.selections:
+        raise PrivacyError(
+            "Privacy loss distributions do not know the best of several trials: take the RDP "
+            "accountant."
+        )
     if not composition.poisson:
         if composition.gaussian_precision == 0:
             return 0.0

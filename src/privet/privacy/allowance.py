@@ -9,7 +9,7 @@ sees, and are counted all the same.
 from collections.abc import Callable, Sequence
 
 from privet.privacy import gaussian
-from privet.privacy.events import Event
+from privet.privacy.events import Event, Selection
 
 PER_SUM = 2.0**-35  # of ε, for each release or step
 SHARE_OF_DELTA = 2.0**-20
@@ -31,5 +31,5 @@ def release_sigma(epsilon: float, delta: float) -> float:
 
 
 def allowance(events: Sequence[Event]) -> float:
-    """ε that is left for the grid."""
-    return PER_SUM * sum(event.count for event in events)
+    """ε that is left for the grid; trials have theirs where the best of them is accounted."""
+    return PER_SUM * sum(event.count for event in events if not isinstance(event, Selection))

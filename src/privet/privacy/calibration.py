@@ -5,14 +5,15 @@ target. It is never extrapolated, so it cannot overshoot.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from privet.errors import ConfigError, PrivacyError
 from privet.privacy import gaussian
-from privet.privacy.accountants import PLD, Accountant, compose
+from privet.privacy.accountants import PLD, RDP, Accountant, compose
 from privet.privacy.allowance import SHARE_OF_DELTA, allowance
 from privet.privacy.budget import Budget, Relation
-from privet.privacy.events import Plan
+from privet.privacy.events import Plan, PoissonSteps, Selection
+from privet.privacy.trials import Trials
 
 _RELATIVE_TOLERANCE = 1e-5
 _MUCH_NOISE, _MOST_NOISE = 64.0, 1e7
@@ -39,6 +40,45 @@ def noise_multiplier(
 
     low, high = _bracket(excess)
     return _false_position(excess, low, high)
+
+
+def selection(
+    shapes: Iterable[tuple[float, int]], trials: Trials, budget: Budget, relation: Relation
+) -> Selection:
+    """Trials with the least noise of which the best one stays within the budget.
+
+    Each candidate gets the noise that it would need if it were the only one. What a trial may do is
+    bounded by the worst candidate at every order, which is a little more: all noise is then raised
+    by one factor.
+
+    Args:
+        shapes: a sampling rate and a number of steps for each candidate.
+        trials: the law of their number.
+        budget: the target, of everything together.
+        relation: which data sets are neighbours.
+    """
+
+    def of(noise: dict[tuple[float, int], float]) -> Selection:
+        steps = (
+            PoissonSteps(sampling_rate=rate, noise_multiplier=sigma, steps=count)
+            for (rate, count), sigma in noise.items()
+        )
+        return Selection(candidates=tuple(steps), trials=trials)
+
+    def least(plan_at: Callable[[float], Plan]) -> float:
+        return noise_multiplier(plan_at, budget, relation, RDP())
+
+    def by_itself(shape: tuple[float, int]) -> float:
+        return least(lambda sigma: Plan((of({shape: sigma}),)))
+
+    alone = {each: by_itself(each) for each in sorted({*shapes})}
+
+    def raised(factor: float) -> Selection:
+        return of({each: factor * sigma for each, sigma in alone.items()})
+
+    if len(alone) == 1:
+        return raised(1.0)
+    return raised(least(lambda factor: Plan((raised(factor),))))
 
 
 def affordable(fits: Callable[[int], bool], most: int) -> int:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from privet import __version__
 from privet.errors import ConfigError, PrivacyError
 from privet.privacy import events
-from privet.privacy.accountants import PLD, RDP, accountant_version
+from privet.privacy.accountants import PLD, RDP, accountant_version, tightest
 from privet.privacy.budget import Guarantee, Relation, Unit, decimals, round_up
-from privet.privacy.events import Plan
+from privet.privacy.events import Plan, Selection
 from privet.privacy.portions import check_portions, lives, word
 from privet.privacy.spends import Spend, cost_of, plan_of
 
@@ -30,10 +30,11 @@ _SLACK = 1e-4  # between versions of an accountant
 _TIGHTER = 0.01  # by as much a later one may be
 PUBLIC_SCHEMA = "privet.public/1"
 
+SETTINGS = "every setting of the run, chosen without looking at private rows"
 ALWAYS_PUBLIC = (
     "the layout of the data: classes, sizes, columns",
     "the shares of the split into private, public and test",
-    "every setting of the run, chosen without looking at private rows",
+    SETTINGS,
 )
 
 NOTHING_PRIVATE = (
@@ -93,7 +94,8 @@ class Certificate:
                 "This run is NOT private: its noise came from a given seed, so anyone who knows "
                 "the seed can subtract it. Seeded runs are for tests."
             )
-        return " ".join((self._promise_in_words(), self._limits_in_words()))
+        said = (self._promise_in_words(), self._choice_in_words(), self._limits_in_words())
+        return " ".join(filter(None, said))
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values, with the version of their layout."""
@@ -172,6 +174,19 @@ class Certificate:
             f"changes the probability of every outcome by at most a factor of "
             f"e^{decimals(round_up(self.guarantee.epsilon, 3))} plus an additional "
             f"{self.guarantee.delta:g} ({self.guarantee})."
+        )
+
+    def _choice_in_words(self) -> str:
+        """What is kept of trials, where there were some."""
+        laws = dict.fromkeys(
+            str(each.trials) for each in self.plan.events if isinstance(each, Selection)
+        )
+        if not laws:
+            return ""
+        return (
+            "That includes the choice of settings: what was kept is the best of a random number of "
+            f"trials ({'; '.join(laws)}) by rows that are not private. How many there were, and "
+            "what became of the others, is no output: whoever learns that as well is not covered."
         )
 
     @property
@@ -283,11 +298,12 @@ def certify_together(runs: Mapping[str, Reservation], *, public: Sequence[str] =
         Spend(run=name, plan=each.plan, portion=None if others else records[name].portion)
         for name, each in runs.items()
     )
-    epsilon = cost_of(spends, PLD(), ledger.budget.delta, ledger.relation)
+    plan = plan_of(spends)
+    epsilon = cost_of(spends, tightest(plan.events), ledger.budget.delta, ledger.relation)
     sizes = {name: each.declared_size for name, each in records.items()}
     return Certificate(
-        guarantee=ledger.guarantee(epsilon),
-        plan=plan_of(spends),
+        guarantee=ledger.guarantee(epsilon, plan),
+        plan=plan,
         composition=_kept_by(*ledgers.values()),
         public=(*ALWAYS_PUBLIC, *public),
         declared={f"units of {name}": size for name, size in sizes.items() if size is not None},

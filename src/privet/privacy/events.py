@@ -11,8 +11,10 @@ from numbers import Integral
 from typing import Any
 
 from privet.errors import ConfigError
+from privet.privacy.trials import Trials
 
 LEAST_NOISE, MOST_NOISE = 1e-6, 1e12
+_MOST_CANDIDATES = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +31,11 @@ class GaussianRelease:
     @property
     def count(self) -> int:
         """How often the event may be spent."""
+        return self.releases
+
+    @property
+    def sums(self) -> float:
+        """How many sums leave the hedge."""
         return self.releases
 
     def times(self, count: int) -> "GaussianRelease":
@@ -59,6 +66,11 @@ class PoissonSteps:
         """How often the event may be spent."""
         return self.steps
 
+    @property
+    def sums(self) -> float:
+        """How many sums leave the hedge."""
+        return self.steps
+
     def times(self, count: int) -> "PoissonSteps":
         """The same event with another count."""
         return replace(self, steps=count)
@@ -70,11 +82,58 @@ class PoissonSteps:
         )
 
 
-Event = GaussianRelease | PoissonSteps
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """`selections` times the best of a random number of trials, of which nothing else is shown.
+
+    Args:
+        candidates: what a trial may do, each named once; it does all of one of them.
+        trials: the law of their number.
+        selections: how many times.
+    """
+
+    candidates: tuple[PoissonSteps, ...]
+    trials: Trials
+    selections: int = 1
+
+    def __post_init__(self) -> None:
+        named = sorted({*self.candidates}, key=_in_order)
+        if not 1 <= len(named) <= _MOST_CANDIDATES:
+            raise ConfigError(
+                f"Trials take 1 to {_MOST_CANDIDATES} different rates and numbers of steps, not "
+                f"{len(named)}."
+            )
+        object.__setattr__(self, "candidates", tuple(named))
+        object.__setattr__(self, "selections", _count("selections", self.selections))
+
+    @property
+    def count(self) -> int:
+        """How often the event may be spent, each time with all its trials."""
+        return self.selections
+
+    @property
+    def sums(self) -> float:
+        """How many sums leave the hedge on average, at most."""
+        longest = max(each.steps for each in self.candidates)
+        return self.selections * self.trials.expected * longest
+
+    def times(self, count: int) -> "Selection":
+        """The same event with another count."""
+        return replace(self, selections=count)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.selections} × best of a random number of trials ({self.trials}), each "
+            f"{' or '.join(map(str, self.candidates))}"
+        )
+
+
+Event = GaussianRelease | PoissonSteps | Selection
 
 _KINDS: Mapping[str, type[Event]] = {
     "gaussian-release": GaussianRelease,
     "poisson-steps": PoissonSteps,
+    "selection": Selection,
 }
 
 
@@ -112,7 +171,7 @@ class Plan:
 def to_json(events: Iterable[Event]) -> list[dict[str, Any]]:
     """Events as plain JSON values."""
     names = {kind: name for name, kind in _KINDS.items()}
-    return [{"kind": names[type(event)], **asdict(event)} for event in events]
+    return [{"kind": names[type(event)], **_plain(event)} for event in events]
 
 
 def from_json(values: Iterable[Mapping[str, Any]]) -> tuple[Event, ...]:
@@ -125,9 +184,28 @@ def _event(fields: dict[str, Any]) -> Event:
     if kind not in _KINDS:
         raise ConfigError(f"Unknown privacy event {kind!r}: a newer Privet may know it.")
     try:
-        return _KINDS[kind](**fields)
+        return _selection(**fields) if kind == "selection" else _KINDS[kind](**fields)
     except TypeError as error:
         raise ConfigError(f"A {kind} event has other fields than expected ({error}).") from None
+
+
+def _plain(event: Event) -> dict[str, Any]:
+    if not isinstance(event, Selection):
+        return asdict(event)
+    return {
+        "candidates": [asdict(each) for each in event.candidates],
+        "trials": {"law": event.trials.law.value, "mean": event.trials.mean},
+        "selections": event.selections,
+    }
+
+
+def _selection(candidates: Any, trials: Any, selections: int) -> Selection:
+    steps = tuple(PoissonSteps(**each) for each in candidates)
+    return Selection(candidates=steps, trials=Trials(**trials), selections=selections)
+
+
+def _in_order(steps: PoissonSteps) -> tuple[float, ...]:
+    return steps.sampling_rate, steps.steps, steps.noise_multiplier
 
 
 def _noise_multiplier(value: float) -> float:

@@ -49,7 +49,9 @@ class RenyiFilter:
         """What the filter counts as spent."""
         events = tuple(events)
         composition = compose(events)
-        if not composition.poisson:  # in closed form, without waiting for dp_accounting
+        if not (
+            composition.poisson or composition.selections
+        ):  # in closed form, without waiting for dp_accounting
             divergence = self.order * composition.gaussian_precision * self.relation.sensitivity**2
 
             def exact(delta: float) -> float:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from privet.errors import BudgetExceeded, ConfigError, PrivacyError
-from privet.privacy.accountants import PLD
+from privet.privacy.accountants import tightest
 from privet.privacy.allowance import release_sigma
 from privet.privacy.budget import (
     Budget,
@@ -251,16 +251,22 @@ class Ledger:
 
     def cost(self, events: Iterable[Event]) -> float:
         """ε of a plan by itself, at the ledger's δ and relation, by the tightest accountant."""
-        return PLD().epsilon(events, self.budget.delta, self.relation)
+        events = tuple(events)
+        return tightest(events).epsilon(events, self.budget.delta, self.relation)
 
-    def guarantee(self, epsilon: float) -> Guarantee:
-        """An ε of this ledger with all that belongs to it."""
+    def guarantee(self, epsilon: float, plan: Plan | None = None) -> Guarantee:
+        """An ε of this ledger with all that belongs to it.
+
+        Args:
+            epsilon: as a number.
+            plan: what costs it, by the tightest accountant that knows it.
+        """
         return Guarantee(
             epsilon=epsilon,
             delta=self.budget.delta,
             relation=self.relation,
             unit=self.unit,
-            accountant=PLD().name,
+            accountant=tightest(() if plan is None else plan.events).name,
         )
 
     def _rule(self, others: tuple[Life, ...], asked: tuple[Event, ...]) -> bool | None:
@@ -308,7 +314,7 @@ class Ledger:
             kind = "releases" if isinstance(last, GaussianRelease) else "steps"
             advice.append(f"{fitting:,} of the {last.count:,} {kind}")
         return (
-            f"Asked for {self.guarantee(record.epsilon)}, which the ledger counts as "
+            f"Asked for {self.guarantee(record.epsilon, record.plan)}, which the ledger counts as "
             f"ε = {decimals(round_up(counted, 3))} with what is reserved already{where}, of "
             f"{self.budget.epsilon:g} ({self.composition}, {self.path}): "
             f"{' or '.join(advice) or 'nothing'} would fit."

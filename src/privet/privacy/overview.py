@@ -50,7 +50,8 @@ def _reservation(ledger: Ledger, record: Record) -> dict[str, Any]:
 
 def _lines(ledger: Ledger, record: Record) -> list[str]:
     """The reservation in words."""
-    lines = [f"reserved  {ledger.guarantee(record.epsilon) if record.epsilon else 'nothing'}"]
+    reserved = ledger.guarantee(record.epsilon, record.plan) if record.epsilon else "nothing"
+    lines = [f"reserved  {reserved}"]
     if record.portion is not None:
         lines.append(f"portion   {record.portion}")
     if record.plan is not None:

@@ -52,7 +52,8 @@ class Reservation:
     @property
     def guarantee(self) -> Guarantee:
         """What the whole plan costs by itself, run to its end."""
-        return self.ledger.guarantee(self.ledger.cost(self.plan.events))
+        plan = self.plan
+        return self.ledger.guarantee(self.ledger.cost(plan.events), plan)
 
     def fix(self, plan: Plan) -> None:
         """Fix what the run will do; it must cost no more than was set aside."""

@@ -46,7 +46,7 @@ def model_story(folder: RunFolder) -> Story:
         lead=(
             f"{told}, and was trained by "
             f"{result['method']} with {result['parameters']:,} parameters in "
-            f"{result['steps_in_words']} steps.{_after_release(result)}"
+            f"{result['steps_in_words']} steps.{_after_release(result)}{_chosen(result, noun)}"
         ),
         figures=tuple(_figures(result, found, privacy, names, noun)),
         privacy=privacy,
@@ -72,6 +72,19 @@ def _after_release(result: Found) -> str:
     return (
         f" For {found['share']:g} of ε the run first made {found['images']:,} synthetic images of "
         "the same data, which served as public ones do; the guarantee covers them too."
+    )
+
+
+def _chosen(result: Found, noun: str) -> str:
+    found = result.get("tuning")
+    if found is None:
+        return ""
+    settings = ", ".join(f"{name} {value}" for name, value in found["settings"].items())
+    law = f"{found['trials']['law']}, {found['trials']['mean']:g} on average"
+    return (
+        f" Its settings ({shown(settings)}) are those of the best of a random number of trials "
+        f"({law}) among {found['candidates']:,} candidates; the guarantee covers the choice. The "
+        f"test {noun} made it, so they flatter the model a little."
     )
 
 

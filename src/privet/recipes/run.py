@@ -48,6 +48,7 @@ from privet.recipes.run_result import RunResult, finished, write_results
 from privet.recipes.run_stage import Stage, staged
 from privet.recipes.run_state import RunState
 from privet.recipes.teamwork import called_together, spread
+from privet.recipes.trial import Trial
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,8 +74,16 @@ class Session:
     team: Team = field(default_factory=Alone)
 
 
-def train(asked: Asked, session: Session, listener: Listener) -> RunResult:
+def train(
+    asked: Asked, session: Session, listener: Listener, trial: Trial | None = None
+) -> RunResult:
     """A new run, or the rest of one.
+
+    Args:
+        asked: what it is to be.
+        session: how it is carried out.
+        listener: told of everything.
+        trial: what a tuning decided, if it is one of its trials.
 
     Raises:
         Stopped: on Ctrl-C, when what was done is saved.
@@ -83,18 +92,20 @@ def train(asked: Asked, session: Session, listener: Listener) -> RunResult:
     check_events(folder, asked=session.tensorboard, resume=session.resume)
     try:
         if session.resume:
-            return _resume(asked, session, folder, listener)
-        return _begin(asked, session, folder, listener)
+            return _resume(asked, session, folder, listener, trial)
+        return _begin(asked, session, folder, listener, trial)
     except KeyboardInterrupt:
         if session.resume:
             raise Stopped(f"Stopped: go on with {folder.command_to_resume}") from None
         raise Stopped("Stopped before anything was spent: run it again when you like.") from None
 
 
-def _begin(asked: Asked, session: Session, folder: RunFolder, listener: Listener) -> RunResult:
+def _begin(
+    asked: Asked, session: Session, folder: RunFolder, listener: Listener, trial: Trial | None
+) -> RunResult:
     folder.check_idle()
     folder.check_free(force=session.force)
-    stage = staged(asked, noise_seed=session.noise_seed, device=session.device)
+    stage = staged(asked, noise_seed=session.noise_seed, device=session.device, trial=trial)
     if stage.release is not None:
         stage.release.require_alone(session.team)
     mechanism = stage.noise()
@@ -108,10 +119,7 @@ def _begin(asked: Asked, session: Session, folder: RunFolder, listener: Listener
             engine = spread(engine, stage.expected_batch(), session.team)
         kept = folder.clear()
         if kept is not None:
-            listener.note(
-                f"The earlier run's ledger is kept as {kept}: what it spent on these data stays "
-                "spent."
-            )
+            listener.note(f"The earlier run's ledger is kept as {kept}: what it spent stays spent.")
         _write_config(folder, stage, engine)
         if session.tensorboard:
             begin_events(folder)
@@ -119,7 +127,9 @@ def _begin(asked: Asked, session: Session, folder: RunFolder, listener: Listener
         return _run(stage, engine, state, folder, listener, session.team)
 
 
-def _resume(asked: Asked, session: Session, folder: RunFolder, listener: Listener) -> RunResult:
+def _resume(
+    asked: Asked, session: Session, folder: RunFolder, listener: Listener, trial: Trial | None
+) -> RunResult:
     folder.refuse_other_layouts()
     if not folder.holds_run:
         raise ConfigError(f"{folder} holds no run to go on with: start one without --resume.")
@@ -127,7 +137,10 @@ def _resume(asked: Asked, session: Session, folder: RunFolder, listener: Listene
         stored = folder.read(CONFIG)
         config = RunConfig.from_json(stored["config"])
         stage = staged(
-            asked.over(stored["asked"]), noise_seed=session.noise_seed, device=session.device
+            asked.over(stored["asked"]),
+            noise_seed=session.noise_seed,
+            device=session.device,
+            trial=trial,
         )
         require_same(config, stage.config)
         if stage.release is not None:
@@ -214,7 +227,8 @@ def _run(
             if state.reservation is None:
                 for sentence in release.warnings(ready):
                     listener.note(sentence)
-        with closing(open_ledger(stage.config, state, folder)) as ledger:
+        secure = stage.trial is not None and stage.trial.secure_noise
+        with closing(open_ledger(stage.config, state, folder, secure_noise=secure)) as ledger:
             reservation = find_or_reserve(
                 ledger,
                 state,
@@ -310,6 +324,11 @@ def _recorder(
     listener: Listener,
 ) -> Recorder:
     config, reservation = stage.config, hedge.reservation
+    costs = (
+        Costs(reservation.plan, config.budget.delta, config.relation)
+        if stage.trial is None
+        else Costs.spent_at_once(stage.trial.epsilon)
+    )
 
     def measure(progress: Progress) -> float | None:
         with at_weights(stage.network, progress.average):
@@ -322,7 +341,7 @@ def _recorder(
         course=config.training.course,
         sampling_rate=config.training.sampling_rate,
         expected_rows=start.divisor * config.training.method.views.num_views,
-        costs=Costs(reservation.plan, config.budget.delta, config.relation),
+        costs=costs,
         paid=lambda: reservation.spent(start.mechanism.event),
         measure=measure,
         measured="test_perplexity" if stage.material.words else "test_accuracy",

@@ -39,6 +39,8 @@ EVALUATION = "evaluation.json"
 STEPS = "steps"
 TENSORBOARD = "tensorboard"
 RELEASES = "releases"
+TUNING = "tuning.json"
+TRIALS = "trials"
 SYNTHETIC = "synthetic"
 PNG = "png"
 TABLE_CSV = f"{SYNTHETIC}/table.csv"
@@ -46,13 +48,14 @@ TABLE_PARQUET = f"{SYNTHETIC}/table.parquet"
 # But for config.json, which marks the folder as a run's and is only ever replaced.
 _FILES = (
     *(RESULT, MODEL, ENSEMBLE, CERTIFICATE, METRICS, DIAGNOSTICS, REPORT, SAMPLES),
-    *(MEMORISATION, EVALUATION, CHECKPOINT, STATE),
+    *(MEMORISATION, EVALUATION, CHECKPOINT, STATE, TUNING),
 )
 _WITH_ROWS = (f"{SYNTHETIC}/{CERTIFICATE}", f"{SYNTHETIC}/{CARD}", TABLE_CSV, TABLE_PARQUET)
 _PART = ".part"
 _LAYOUT = "1"
 _OURS = (
     "privet.train",
+    "privet.tune",
     "privet.synthesize",
     "privet.classifier",
     "privet.federate",

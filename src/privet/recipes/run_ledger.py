@@ -45,8 +45,17 @@ class Place(Protocol):
         """Its id, once that was written down."""
 
 
-def open_ledger(terms: Terms, place: Place, folder: RunFolder) -> Ledger:
-    """The owner's, or the run's own, which is made for exactly what the run may spend."""
+def open_ledger(
+    terms: Terms, place: Place, folder: RunFolder, *, secure_noise: bool = False
+) -> Ledger:
+    """The owner's, or the run's own, which is made for exactly what the run may spend.
+
+    Args:
+        terms: of the run.
+        place: of its reservation.
+        folder: of the run.
+        secure_noise: whether one of its own asks for that.
+    """
     path = folder / place.ledger
     if terms.ledger is None and place.reservation is None and not path.exists():
         budget = terms.budget
@@ -56,6 +65,7 @@ def open_ledger(terms: Terms, place: Place, folder: RunFolder) -> Ledger:
             delta=budget.delta,
             relation=terms.relation,
             unit=terms.unit,
+            secure_noise=secure_noise,
         )
     return Ledger.open(path)
 

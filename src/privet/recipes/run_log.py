@@ -6,6 +6,7 @@ Nothing here shows a drawn batch: numbers of rows are expected ones, and times a
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 import time
 from bisect import bisect_left
@@ -76,6 +77,13 @@ class Costs:
             round_up(PLD().epsilon((*others, steps.times(each)), delta, relation), 3)
             for each in self.counts
         ]
+
+    @classmethod
+    def spent_at_once(cls, epsilon: float) -> Costs:
+        """Of a trial: choosing among them costs all of ε, however far each one came."""
+        costs = cls.__new__(cls)
+        costs.counts, costs._costs = [sys.maxsize], [round_up(epsilon, 3)]
+        return costs
 
     def __call__(self, paid: int) -> float:
         """An upper bound; nothing is said before the first step."""

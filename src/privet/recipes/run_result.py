@@ -46,6 +46,8 @@ class RunResult(FinishedRun):
             words["private model"] = f"{_told(found)}{worst}, {found['count']:,} {noun}"
         if (release := self.summary.get("release")) is not None:
             words["synthetic set"] = f"{release['images']:,} images in {self.folder / SYNTHETIC}"
+        if (tuning := self.summary.get("tuning")) is not None:
+            words["chosen"] = tuning["in_words"]
         return words | {
             "steps": _steps_in_words(**self.summary["steps"]),
             "model": self.folder / MODEL,
@@ -111,7 +113,7 @@ def _summary(
     steps = {
         "planned": stage.config.training.steps,
         "done": progress.step,
-        "paid_and_lost": reservation.spent(state.mechanism.event) - progress.step,
+        "paid_and_lost": max(0, reservation.spent(state.mechanism.event) - progress.step),
     }
     found = stage.measured()
     return {

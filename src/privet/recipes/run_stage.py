@@ -34,10 +34,12 @@ from privet.recipes.models import CentredHead, LocalLanguageModel, features
 from privet.recipes.paid_sets import PaidSet, check_words, paid_set
 from privet.recipes.private_training import check, expected_rows, noise_for, treated_as_public
 from privet.recipes.reading import public_rows, read_rows, tested_words
+from privet.recipes.row_kinds import RowKind
 from privet.recipes.run_config import Asked, RunConfig
 from privet.recipes.run_settings import preset_of, resolved
 from privet.recipes.sets import RowSet, Sets
 from privet.recipes.training_config import Material
+from privet.recipes.trial import Trial
 
 _ROWS_PER_ENCODING = 64
 _LARGE_DELTA = 1e-3
@@ -59,6 +61,7 @@ class Stage:
         noise_seed: for tests; never saved.
         device: where the network lies.
         release: a synthetic set that the run pays for; until it is made, black images stand in.
+        trial: what a tuning decided, if the run is one of its trials.
     """
 
     asked: Asked
@@ -72,6 +75,7 @@ class Stage:
     device: torch.device
     encoder: nn.Module | None = None
     release: PaidSet | None = None
+    trial: Trial | None = None
 
     def with_synthetic(self, images: ImageSet) -> Stage:
         """With the set that the run made, in the place of what stood in for it."""
@@ -145,6 +149,8 @@ class Stage:
     def noise(self) -> PoissonSum:
         """The least noise for the budget; refused if the owner's ledger has no room for it."""
         config = self.config
+        if self.trial is not None:
+            return self.trial.mechanism(config.training)
         mechanism, plan = noise_for(
             config.training,
             config.budget,
@@ -266,12 +272,30 @@ class Stage:
 
 
 def staged(
-    asked: Asked, *, noise_seed: int | None = None, device: str = "cpu", unread: bool = False
+    asked: Asked,
+    *,
+    noise_seed: int | None = None,
+    device: str = "cpu",
+    unread: bool = False,
+    trial: Trial | None = None,
 ) -> Stage:
     """Read, decide and check everything; refuse what cannot work before anything is written."""
     _ = asked.budget  # the cheapest refusals come first
     check_words(asked)
     rows, sets = read_rows(asked.data_choice, unread=unread)
+    stage = staged_with(asked, rows, sets, noise_seed=noise_seed, device=device)
+    return replace(stage, trial=trial)
+
+
+def staged_with(
+    asked: Asked,
+    rows: RowKind,
+    sets: Sets[Any],
+    *,
+    noise_seed: int | None = None,
+    device: str = "cpu",
+) -> Stage:
+    """The same, once rows are read."""
     release = paid_set(asked, sets, seeded=noise_seed is not None)
     if release is not None:
         sets = replace(sets, synthetic=release.stand_in())

@@ -159,11 +159,15 @@ def command_of(folder: RunFolder, **others: object) -> str:
         asked = {name: each for name, each in stored["server"].items() if name != "out"}
         words = ["privet", folder.command, "server"]
     else:
-        asked = dict(stored["asked"])
-        words = ["privet", folder.command, _place(asked.pop("data"))]
+        tuning = stored.get("tuning")
+        asked = dict(stored["asked"] if tuning is None else tuning["asked"])
+        words = ["privet", folder.command if tuning is None else "tune", _place(asked.pop("data"))]
+        asked |= {} if tuning is None else tuning["words"]
     for name, value in (asked | others).items():
         option = f"--{name.replace('_', '-')}"
-        if value is True:
+        if isinstance(value, list):
+            words += [word for each in value for word in (option, shown(each))]
+        elif value is True:
             words.append(option)
         elif value is not False and value is not None:
             told = _place(value) if name in _PLACES else _number(value)

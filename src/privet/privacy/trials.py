@@ -1,0 +1,114 @@
+"""How many trials there are, of which the best is kept: a random number with a known law.
+
+Whoever knows the number itself, beside the best result, learns more than the law allows for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from random import Random
+
+from privet.errors import ConfigError
+
+_MOST = 1000.0
+_LONGEST_DRAW = 10**7
+
+
+class Law(StrEnum):
+    """Of the number of trials, which is at least 1.
+
+    Logarithmic and geometric are the truncated negative binomial laws of shape η = 0 and 1. That of
+    Poisson is without its zero, so that there is always a result.
+    """
+
+    LOGARITHMIC = "logarithmic"
+    GEOMETRIC = "geometric"
+    POISSON = "poisson"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trials:
+    """A law and its mean."""
+
+    law: Law
+    mean: float
+
+    def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "law", Law(self.law))
+            object.__setattr__(self, "mean", float(self.mean))
+        except ValueError:
+            raise ConfigError(f"{self.law!r}, {self.mean!r} is no law of trials.") from None
+        if not 1 < self.mean <= _MOST:
+            raise ConfigError(
+                f"The mean number of trials must be above 1 and at most {_MOST:g}, not "
+                f"{self.mean:g}."
+            )
+
+    @property
+    def parameter(self) -> float:
+        """γ of a truncated negative binomial law, or μ of Poisson's."""
+        if self.law is Law.GEOMETRIC:
+            return 1 / self.mean
+        if self.law is Law.LOGARITHMIC:
+            return math.exp(_solved(lambda x: _logarithmic_mean(math.exp(x)), self.mean, -40, 0))
+        return _solved(lambda x: -_poisson_mean(x), -self.mean, 0, self.mean)
+
+    @property
+    def expected(self) -> float:
+        """E[K] of the law with exactly this parameter."""
+        if self.law is Law.GEOMETRIC:
+            return 1 / self.parameter
+        mean = _logarithmic_mean if self.law is Law.LOGARITHMIC else _poisson_mean
+        return mean(self.parameter)
+
+    def probabilities(self) -> Iterator[float]:
+        """Of 1 trial, 2 trials and so on, for ever."""
+        value = self.parameter
+        if self.law is Law.POISSON:
+            chance = value / math.expm1(value)
+            for number in range(2, _LONGEST_DRAW):
+                yield chance
+                chance *= value / number
+        geometric = self.law is Law.GEOMETRIC
+        chance = value if geometric else (1 - value) / -math.log(value)
+        for number in range(1, _LONGEST_DRAW):
+            yield chance
+            chance *= (1 - value) * (1 if geometric else number / (number + 1))
+
+    def draw(self, random: Random) -> int:
+        """A number of trials; its law is this one but for the rounding of a uniform number.
+
+        That is of the order of 2⁻⁵³ in probability, far below the part of every δ that is kept for
+        what hardly ever happens.
+        """
+        left = random.random()
+        for number, chance in enumerate(self.probabilities(), 1):
+            left -= chance
+            if left < 0 or chance == 0:
+                return number
+        return _LONGEST_DRAW
+
+    def __str__(self) -> str:
+        return f"{self.law}, {self.mean:g} on average"
+
+
+def _logarithmic_mean(gamma: float) -> float:
+    return (1 / gamma - 1) / -math.log(gamma)
+
+
+def _poisson_mean(mu: float) -> float:
+    return mu / -math.expm1(-mu)
+
+
+def _solved(falling: Callable[[float], float], target: float, low: float, high: float) -> float:
+    """Where a falling function has a value, strictly between two ends."""
+    for _ in range(200):
+        middle = (low + high) / 2
+        if not low < middle < high:
+            break
+        low, high = (middle, high) if falling(middle) > target else (low, middle)
+    return (low + high) / 2

@@ -7,6 +7,7 @@ from typing import NoReturn
 import typer
 
 from privet.cli.app import app
+from privet.cli.stopping import sentence, sigterm_as_ctrl_c, telling
 from privet.errors import PrivetError
 
 
@@ -15,19 +16,15 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     words = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in words
     try:
-        app(args=[word for word in words if word != "--debug"], prog_name="privet")
+        with sigterm_as_ctrl_c(), telling():
+            app(args=[word for word in words if word != "--debug"], prog_name="privet")
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except Exception as error:
         if debug:
             raise
-        typer.echo(f"privet: {_sentence(error)}", err=True)
+        said = str(error) if isinstance(error, PrivetError) else sentence(error)
+        typer.echo(f"privet: {said}", err=True)
         sys.exit(error.exit_code if isinstance(error, PrivetError) else 1)
     sys.exit(0)
-
-
-def _sentence(error: Exception) -> str:
-    if isinstance(error, PrivetError):
-        return str(error)
-    return f"Unexpected {type(error).__name__}: {error}. Run again with --debug for the traceback."

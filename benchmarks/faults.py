@@ -47,7 +47,6 @@ MOST_KILLS = 5  # of one job
 SHORTER = 0.85  # what is left to be done after each of them, about
 PATIENCE = 120.0  # seconds; a command takes about one
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
-BEGUN, ENDED = 1, 2
 
 Kept = dict[str, Any]
 
@@ -60,6 +59,31 @@ class Attempt:
     said: str
     ended: bool
     seconds: float
+
+
+class Phase:
+    """When a command began and ended, told by the process that runs it."""
+
+    def __init__(self) -> None:
+        self._times = memoryview(mmap.mmap(-1, 16)).cast("d")
+
+    @property
+    def begun(self) -> float:
+        """0 before that."""
+        return self._times[0]
+
+    @property
+    def ended(self) -> float:
+        """0 before that."""
+        return self._times[1]
+
+    def begin(self) -> None:
+        """Now."""
+        self._times[0] = time.monotonic()
+
+    def end(self) -> None:
+        """Now."""
+        self._times[1] = time.monotonic()
 
 
 @dataclass
@@ -109,13 +133,13 @@ def attempted(
     words: list[str], place: Place, number: signal.Signals | None, delay: float
 ) -> Attempt:
     """A child that runs a command and is killed, or is let live."""
-    phase, log = mmap.mmap(-1, 1), place.path.with_suffix(".log")
+    phase, log = Phase(), place.path.with_suffix(".log")
     child = os.fork()
     if child == 0:
         _live(words, phase, log, place.path.with_suffix(".left"))
-    start = time.monotonic()
     if number is not None:
-        while phase[0] < BEGUN and time.monotonic() - start < PATIENCE:
+        until = time.monotonic() + PATIENCE
+        while not phase.begun and time.monotonic() < until:
             time.sleep(0.0005)
         _wait(child, delay)
         os.kill(child, number)
@@ -124,8 +148,8 @@ def attempted(
         os.kill(child, signal.SIGKILL)
         status = os.waitpid(child, 0)[1]
         log.write_text(log.read_text() + "\nTraceback: it hung")
-    code, ended = os.waitstatus_to_exitcode(status), phase[0] == ENDED
-    return Attempt(code, log.read_text(), ended, time.monotonic() - start)
+    seconds = phase.ended - phase.begun
+    return Attempt(os.waitstatus_to_exitcode(status), log.read_text(), bool(phase.ended), seconds)
 
 
 def _wait(child: int, seconds: float) -> int | None:
@@ -139,7 +163,7 @@ def _wait(child: int, seconds: float) -> int | None:
     return None if found is None or seconds < PATIENCE else os.waitpid(child, 0)[1]
 
 
-def _live(words: list[str], phase: mmap.mmap, log: Path, left: Path) -> None:
+def _live(words: list[str], phase: Phase, log: Path, left: Path) -> None:
     """The child. It leaves by a signal or `_exit`, as a command would end."""
     code = 1
     try:
@@ -153,18 +177,18 @@ def _live(words: list[str], phase: mmap.mmap, log: Path, left: Path) -> None:
     except BaseException:
         traceback.print_exc()
     finally:
-        phase[0] = ENDED
+        phase.end()
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
 
 
-def _announce(phase: mmap.mmap) -> None:
+def _announce(phase: Phase) -> None:
     """From here on a command listens to signals."""
     app = privet.cli.app
 
     def announced(**settings: Any) -> Any:
-        phase[0] = BEGUN
+        phase.begin()
         return app(**settings)
 
     privet.cli.app = announced  # type: ignore[assignment]

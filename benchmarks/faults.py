@@ -295,6 +295,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, help="Go on for so long, whatever there is.")
     options = parser.parse_args()
     torch.set_num_threads(1)  # threads do not survive a fork
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's `&` turns off
     run_log.SECONDS_BETWEEN_CHECKPOINTS = 0.0
     os.environ["PRIVET_CACHE"] = ""
     begun = time.monotonic()

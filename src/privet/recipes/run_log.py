@@ -196,7 +196,7 @@ def stoppable(recorder: Recorder) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield  # signals are the main thread's
         return
-    heard = [each for each in SIGNALS if signal.getsignal(each) is not signal.SIG_DFL]
+    heard = [each for each in SIGNALS if callable(signal.getsignal(each))]
     before = {each: signal.signal(each, handle) for each in heard}
     try:
         yield

@@ -90,6 +90,11 @@ class Job:
     faults: Callable[[Place], Iterator[str]]
     spends: bool = False
 
+    @property
+    def seeded(self) -> bool:
+        """Whether its noise can be drawn again, so that nothing it makes is private."""
+        return self.faults is _same_model
+
     def place(self, folder: Path, number: int, name: str = "") -> Place:
         """Where one of them happens."""
         own = "".join(each if each.isalnum() else "-" for each in f"{self.name} {name}{number}")

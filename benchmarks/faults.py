@@ -122,7 +122,7 @@ def storm(job: Job, place: Place, typical: dict[str, float], draw: random.Random
         "kills": dict(tally.kills),
         "late": tally.late,
         "paid_and_lost": tally.lost,
-        "results": _left(place),
+        "results": _left(job, place),
         "counted": sum(tally.reservations.values()),
         "seconds": round(time.monotonic() - start, 2),
         "violations": tally.violations,
@@ -205,15 +205,17 @@ def _witness(left: int) -> None:
 
     def stepped(steps: Steps, *rest: Any, **more: Any) -> Any:
         found = step(steps, *rest, **more)
-        os.write(left, b"step\n")
+        os.write(left, f"step {steps.number - 1}\n".encode())
         return found
 
     Hedge.release, Steps.step = released, stepped  # type: ignore[method-assign]
 
 
-def _left(place: Place) -> int:
+def _left(job: Job, place: Place) -> int:
+    """How many results; a step that a seeded run draws again is the same one, and paid once."""
     path = place.path.with_suffix(".left")
-    return path.read_text().count("\n") if path.exists() else 0
+    lines = path.read_text().splitlines() if path.exists() else []
+    return len(set(lines)) if job.seeded else len(lines)
 
 
 def _faults(
@@ -236,7 +238,7 @@ def _faults(
         yield f"code {attempt.code}: {attempt.said.strip()[-300:]}"
     tally.lost += "paid for" in attempt.said and attempt.code == 3
     if job.spends:
-        yield from _ledger_faults(place, tally)
+        yield from _ledger_faults(job, place, tally)
     yield from half_written(place.path)
 
 
@@ -246,14 +248,14 @@ def _refused(said: str) -> bool:
     return said.count("privet: ") == 1 and any(each in said for each in known)
 
 
-def _ledger_faults(place: Place, tally: Tally) -> Iterator[str]:
+def _ledger_faults(job: Job, place: Place, tally: Tally) -> Iterator[str]:
     """Nothing under-counted, no reservation gone, at most one result more for each kill."""
     found = {each.id: sum(each.spent) for each in paid_runs(place)}
     for name, spent in tally.reservations.items():
         if found.get(name, -1) < spent:
             yield f"reservation {name}: {spent} counted before, {found.get(name)} now"
     tally.reservations = found
-    left, counted = _left(place), sum(found.values())
+    left, counted = _left(job, place), sum(found.values())
     if not left <= counted <= left + tally.kills.total():
         yield f"{left} results left the hedge, {counted} counted, {tally.kills.total()} kills"
     if len(found) > 1 + tally.lost:
@@ -287,6 +289,14 @@ def summary(runs: list[Kept]) -> Mapping[str, Any]:
     }
 
 
+def make_ready() -> None:
+    """What every child inherits."""
+    torch.set_num_threads(1)  # threads do not survive a fork
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's `&` turns off
+    run_log.SECONDS_BETWEEN_CHECKPOINTS = 0.0
+    os.environ["PRIVET_CACHE"] = ""
+
+
 def main() -> None:
     """Every command in turn, until there are enough kills, or for some minutes."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -294,10 +304,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="Commands whose name contains this text.")
     parser.add_argument("--minutes", type=float, help="Go on for so long, whatever there is.")
     options = parser.parse_args()
-    torch.set_num_threads(1)  # threads do not survive a fork
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's `&` turns off
-    run_log.SECONDS_BETWEEN_CHECKPOINTS = 0.0
-    os.environ["PRIVET_CACHE"] = ""
+    make_ready()
     begun = time.monotonic()
 
     def enough() -> bool:
@@ -307,7 +314,7 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         chosen = [job for job in JOBS if options.only in job.name]
-        typical = _warmed(Path(folder), chosen)
+        typical = warmed(Path(folder), chosen)
         for number in count():
             for job in chosen:
                 if enough():
@@ -325,7 +332,7 @@ def _kept(job: Job, number: int) -> bool:
     return any(kept_rows.same_key(run, key) for run in kept_rows.kept(OUT))
 
 
-def _warmed(folder: Path, chosen: list[Job]) -> dict[str, float]:
+def warmed(folder: Path, chosen: list[Job]) -> dict[str, float]:
     """How long each command takes, once all is imported and accounted for here."""
     make_warm(folder / "warm", _in_this_process)
     typical: dict[str, float] = {}

@@ -134,8 +134,8 @@ def faults() -> str:
     table = _table(("command", "jobs", *names), [*rows, ("all", str(jobs), *map(str, total))])
     return table + (
         f"\n{found['kills']:,} kills in {found['minutes']:.0f} minutes: {found['results']:,}"
-        f" results left the hedge, {found['counted']:,} were counted, {lost} runs lost a release"
-        f" that was paid for; violations: {found['violations']}.\n"
+        f" results left the hedge, {found['counted']:,} were counted; runs that lost what they had"
+        f" paid for, and said so: {lost}; violations: {found['violations']}.\n"
     )
 
 

@@ -3,11 +3,11 @@
     python benchmarks/killed_jobs.py [--kills 50] [--only rank|party|server]
 
 Processes are forked from one that has imported everything and are killed (SIGKILL) at random
-moments. Two ranks of a training run: one of them is killed, the other must end by itself, and the
-run goes on with one to three ranks. A party of a federation: it is killed while it answers, and is
-asked again. The server of one: it is killed while it asks, and is started again. In the end every
-ledger must count each result that anyone has seen, and none twice. Each kill is kept when it is
-done.
+moments. Two ranks of a training run: one of them is killed; the other ends by itself or, where both
+had not met yet, by the SIGTERM that torchrun would send; and the run goes on with one to three
+ranks. A party of a federation: it is killed while it answers, and is asked again. The server of
+one: it is killed while it asks, and is started again. In the end every ledger must count each
+result that anyone has seen, and none twice. Each kill is kept when it is done.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ TRAINING = (
     "train digits --method dp-sgd --epsilon 2 --delta 1e-5 --declared-size 1700 --model linear "
     f"--views 2 --sample-rate 0.1 --epochs {STEPS // 10} --test 100 --engine loop"
 ).split()
-PATIENCE = 90.0  # seconds for the others of a job to notice
+PATIENCE = 5.0  # seconds for the others of a job to notice, until they are told as torchrun does
+LONGEST = 120.0  # seconds for a run that nobody kills
 
 Found = dict[str, Any]
 
@@ -64,52 +65,56 @@ class Quiet:
 
 
 def rank_kills(folder: Path, kills: int, draw: random.Random) -> list[Found]:
-    """Of runs of two ranks; each run is killed until it is done."""
+    """Of runs of two ranks; each run is killed a few times, then left to end."""
     found: list[Found] = []
     number = 0
     while len(found) < kills:
         out, number = folder / f"run-{number}", number + 1
-        for _ in range(4):
-            found.append(_kill_rank(out, draw))
+        mine = [each for _ in range(4) if (each := _kill_rank(out, draw)) is not None]
         codes = _together(1 + number % 3, out)
         record = _record(out / "ledger.db")
         certificate = Certificate.from_json(json.loads((out / "certificate.json").read_text()))
         planned = sum(event.count for event in certificate.plan.events)
-        lost = planned - _seen(out)
-        found[-1] |= {
-            "finished": codes == [0] * len(codes) and sum(record.spent) == planned,
-            "steps_paid_and_lost": lost,
-        }
+        finished = codes == [0] * len(codes) and sum(record.spent) == planned
+        found += [each | {"finished": finished} for each in mine]
+        if mine:
+            found[-1]["steps_paid_and_lost"] = planned - _seen(out)
     return found
 
 
-def _kill_rank(out: Path, draw: random.Random) -> Found:
-    """One of two; what the other does, and what the books say."""
+def _kill_rank(out: Path, draw: random.Random) -> Found | None:
+    """One of two; what the other does, and what the books say. None if it came too late."""
     ranks = _started(2, out)
     victim = draw.randrange(2)
-    before = _seen(out)
-    wanted, until = before + draw.randrange(0, 6), time.monotonic() + 20
+    wanted, until = _seen(out) + draw.randrange(0, 6), time.monotonic() + 20
     while _seen(out) < wanted and time.monotonic() < until and ranks[0].is_alive():
         time.sleep(0.002)
     time.sleep(draw.uniform(0, 0.1))
-    done_before = not ranks[victim].is_alive()
+    seen = _seen(out)
     ranks[victim].kill()
+    ranks[victim].join()
     start = time.monotonic()
-    for each in ranks:
-        each.join(PATIENCE)
-    ended = not any(each.is_alive() for each in ranks)
-    for each in ranks:
-        each.kill()
-        each.join()
-    ledger = out / "ledger.db"
-    spent = _spent(ledger)
+    other = ranks[1 - victim]
+    other.join(PATIENCE)
+    by_itself = other.exitcode is not None
+    if not by_itself:
+        other.terminate()
+        other.join(PATIENCE)
+    gone = other.exitcode is not None
+    other.kill()
+    other.join()
+    if ranks[victim].exitcode == 0 or other.exitcode == 0:
+        return None
+    spent = _spent(out / "ledger.db")
+    fair = seen <= _seen(out) <= spent <= STEPS
     return {
         "what": "rank",
-        "victim": victim,
-        "too_late": done_before,
-        "others_ended": ended,
+        "led": victim == 0,
+        "before_the_first_step": seen == 0,
+        "other_ended_by_itself": by_itself,
+        "other_ended_when_told": gone and not by_itself,
         "seconds": round(time.monotonic() - start, 2),
-        "violation": "" if _seen(out) <= spent <= STEPS else f"{_seen(out)} seen, {spent} spent",
+        "violation": "" if fair and gone else f"{seen} seen, {spent} spent, ended: {gone}",
     }
 
 
@@ -131,6 +136,8 @@ def _started(count: int, out: Path) -> list[Any]:
 def _together(count: int, out: Path) -> list[int | None]:
     ranks = _started(count, out)
     for each in ranks:
+        each.join(LONGEST)
+        each.kill()
         each.join()
     return [each.exitcode for each in ranks]
 
@@ -336,7 +343,11 @@ def main() -> None:
 
 
 def _warm(folder: Path) -> None:
-    """Everything is imported once, so that children are killed in what is theirs."""
+    """Everything is imported and accounted for once, so that children are killed in what is theirs.
+
+    What a plan costs takes an accountant seconds, and it remembers: a child that had to work it out
+    would be killed there.
+    """
     parties, server = _federation(folder / "warm")
     conduct(
         server,
@@ -345,15 +356,23 @@ def _warm(folder: Path) -> None:
     )
     import torch.distributed  # noqa: F401
 
+    try:
+        privet([*TRAINING, "--out", str(folder / "run-warm")])
+    except SystemExit as done:
+        if done.code:
+            raise
+
 
 def _summary(kills: list[Found]) -> Found:
     counts: Counter[str] = Counter()
     for each in kills:
         counts.update(name for name, value in each.items() if value is True)
+    lost = sum(each.get("steps_paid_and_lost", 0) for each in kills)
     return {
         "kills": len(kills),
         "violations": [each["violation"] for each in kills if each["violation"]],
         **dict(sorted(counts.items())),
+        **({"steps_paid_and_lost": lost} if "led" in counts else {}),
     }
 
 

@@ -120,6 +120,42 @@ def step_cost() -> str:
     return _table(("figure", "measured", "aim"), rows)
 
 
+def faults() -> str:
+    """Kills of every command by each signal, and what was lost of what was paid for."""
+    found = _kept("faults")
+    names = ("SIGKILL", "SIGTERM", "SIGINT")
+    rows = [
+        (name, str(row["jobs"]), *(str(row["kills"].get(each, 0)) for each in names))
+        for name, row in found["commands"].items()
+    ]
+    jobs = sum(row["jobs"] for row in found["commands"].values())
+    total = [sum(row["kills"].get(each, 0) for row in found["commands"].values()) for each in names]
+    lost = sum(row["lost"] for row in found["commands"].values())
+    table = _table(("command", "jobs", *names), [*rows, ("all", str(jobs), *map(str, total))])
+    return table + (
+        f"\n{found['kills']:,} kills in {found['minutes']:.0f} minutes: {found['results']:,}"
+        f" results left the hedge, {found['counted']:,} were counted; runs that lost what they had"
+        f" paid for, and said so: {lost}; violations: {found['violations']}.\n"
+    )
+
+
+def killed_jobs() -> str:
+    """Kills of jobs of several processes."""
+    found = _kept("killed_jobs")
+    kinds = {"rank": "a rank of two", "party": "a party of three", "server": "a server"}
+    return _table(
+        ("killed", "times", "the job finished", "violations"),
+        [
+            (name, *(str(found[kind][each]) for each in ("kills", "finished")), _none(found[kind]))
+            for kind, name in kinds.items()
+        ],
+    )
+
+
+def _none(found: dict[str, Any]) -> str:
+    return str(len(found["violations"]))
+
+
 Rows = list[dict[str, Any]]
 
 
@@ -744,6 +780,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "noise": noise,
     "demo": demo,
     "figures": figures,
+    "faults": faults,
+    "killed_jobs": killed_jobs,
     "step_cost": step_cost,
     "learn_mnist": lambda: learn("mnist"),
     "learn_fashion_mnist": lambda: learn("fashion_mnist"),

@@ -8,7 +8,7 @@
     │   ├── BudgetExceeded      3   the ledger has less left than was asked for
     │   └── LedgerError         3   the ledger cannot be trusted, read or written
     ├── DataError               4   what was read is not what a data set should be
-    └── Stopped               130   Ctrl-C; what was done is saved
+    └── Stopped               130   Ctrl-C or SIGTERM; what was done is saved
 
 A message is one sentence that names the value and the remedy.
 """
@@ -47,6 +47,6 @@ class DataError(PrivetError):
 
 
 class Stopped(PrivetError):  # noqa: N818 - someone's wish, not a malfunction
-    """Ctrl-C was pressed; whatever was paid for is saved."""
+    """Someone or a machine ended it; whatever was paid for is saved."""
 
     exit_code = 130

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from safetensors import SafetensorError
 from torch import nn
 
 from privet.errors import ConfigError, DataError
@@ -182,3 +183,28 @@ class TestModelsThatAreRefused:
     def test_nothing_to_learn(self):
         with pytest.raises(ConfigError, match="unfreeze"):
             check_model(nn.Linear(6, 3).requires_grad_(False), cross_entropy, trial(), 3)
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        ("I/O error: No space left on device (os error 28)", "does not fit on its disk"),
+        ("I/O error: Read-only file system (os error 30)", "may not be written"),
+        ("something else", "cannot be written"),
+    ],
+)
+def test_a_disk_that_refuses_a_checkpoint_leaves_the_last_one(
+    tmp_path, monkeypatch, said, sentence
+):
+    first = Progress.start({"w": torch.ones(2)})
+    save(tmp_path / "c.safetensors", first)
+
+    def refused(tensors, path, metadata):
+        path.write_bytes(b"half")
+        raise SafetensorError(said)
+
+    monkeypatch.setattr("privet.learn.checkpoint.save_file", refused)
+    with pytest.raises(ConfigError, match=sentence):
+        save(tmp_path / "c.safetensors", first)
+    assert [path.name for path in tmp_path.iterdir()] == ["c.safetensors"]
+    assert load(tmp_path / "c.safetensors").step == 0

@@ -8,6 +8,7 @@ from typing import NoReturn
 import typer
 
 from privet.cli.app import app
+from privet.cli.stopping import sentence, sigterm_as_ctrl_c, telling
 from privet.errors import PrivetError
 
 
@@ -17,14 +18,16 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     debug = "--debug" in words
     _keep_memory_off_the_disk()
     try:
-        app(args=[word for word in words if word != "--debug"], prog_name="privet")
+        with sigterm_as_ctrl_c(), telling():
+            app(args=[word for word in words if word != "--debug"], prog_name="privet")
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except Exception as error:
         if debug:
             raise
-        typer.echo(f"privet: {_sentence(error)}", err=True)
+        said = str(error) if isinstance(error, PrivetError) else sentence(error)
+        typer.echo(f"privet: {said}", err=True)
         sys.exit(error.exit_code if isinstance(error, PrivetError) else 1)
     sys.exit(0)
 
@@ -33,9 +36,3 @@ def _keep_memory_off_the_disk() -> None:
     """No core dump, which would hold private rows and the key of their noise."""
     _, most = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, most))
-
-
-def _sentence(error: Exception) -> str:
-    if isinstance(error, PrivetError):
-        return str(error)
-    return f"Unexpected {type(error).__name__}: {error}. Run again with --debug for the traceback."

@@ -21,9 +21,11 @@ from privet.cli import (
     tune,
 )
 from privet.cli.panels import PanelCommand
+from privet.cli.stopping import Commands
 
 app = typer.Typer(
     name="privet",
+    cls=Commands,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,

@@ -13,6 +13,7 @@ import typer
 from privet.cli.attack import attack
 from privet.cli.options import AsJson, RelationOption, print_json, print_pairs
 from privet.cli.progress import Watch
+from privet.data.staging import new_file
 from privet.errors import ConfigError
 from privet.privacy.budget import Budget, Relation
 
@@ -206,8 +207,8 @@ def _run(
             bar = watch.progress(f"ε = {each.budget.epsilon:g}")
             findings.append(audited(replace(each, on_trial=bar)))
     if out is not None:
-        with out.open("x", encoding="utf-8") as file:
-            file.write(dumps(findings))
+        with new_file(out) as file:
+            file.write(dumps(findings).encode())
     if json:
         print_json(as_json(findings))
     else:

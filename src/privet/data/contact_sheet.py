@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privet.data.disk import drafted
 from privet.data.guard import shown
 from privet.errors import ConfigError
 
@@ -49,15 +49,8 @@ def write_contact_sheet(data: ImageSet, path: Path, *, force: bool = False) -> N
     """Draw the sheet and put it at `path` whole or not at all."""
     check_free(path, force=force)
     sheet = draw_contact_sheet(data)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with unfinished.open("xb") as file:
-            sheet.save(file, "PNG")
-        unfinished.replace(path)
-    except OSError as error:
-        raise ConfigError(f"{shown(path)} cannot be written; check the folder and disk.") from error
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with drafted(path) as file:
+        sheet.save(file, "PNG")
 
 
 def draw_contact_sheet(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import shutil
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from privet.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+    from typing import BinaryIO
 
 
 def check_free_space(folder: Path, needed: int) -> None:
@@ -38,18 +40,45 @@ def sync_folder(folder: Path) -> None:
 
 
 def write_whole(path: Path, content: bytes | memoryview, draft: str | None = None) -> None:
-    """All of a file or nothing, durably; the draft's name must be nobody else's."""
+    """All of a file or nothing, durably; a draft's own name must be nobody else's."""
+    with drafted(path, draft) as file:
+        file.write(content)
+
+
+@contextmanager
+def drafted(path: Path, draft: str | None = None) -> Iterator[BinaryIO]:
+    """A hidden file beside its place that takes it at the end, durably, or goes away.
+
+    Its name is the same for all, so that what a killed process left is written over; it is held
+    while a process writes, and others are refused.
+    """
     place = path.with_name(draft or f".{path.name}.part")
-    with writing(path):
+    with writing(path), _held(place, path) as file:
         try:
-            with place.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
             place.replace(path)
-            sync_folder(path.parent)
-        finally:
+        except BaseException:
             place.unlink(missing_ok=True)
+            raise
+    with writing(path):
+        sync_folder(path.parent)
+
+
+def _held(place: Path, path: Path) -> BinaryIO:
+    """A draft, opened and emptied by one process alone."""
+    descriptor = os.open(place, os.O_RDWR | os.O_CREAT, 0o666)
+    file = os.fdopen(descriptor, "wb")
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not os.path.samestat(os.fstat(descriptor), place.stat()):
+            raise BlockingIOError  # it was put in its place a moment ago
+    except (BlockingIOError, FileNotFoundError):
+        file.close()
+        raise ConfigError(f"{shown(path)} is being written by another process.") from None
+    os.ftruncate(descriptor, 0)
+    return file
 
 
 @contextmanager

@@ -5,17 +5,17 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-import tempfile
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
-from privet.data.disk import sync_folder, writing
+from privet.data.disk import drafted, writing
 from privet.data.guard import shown
 from privet.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
+    from typing import BinaryIO
 
 
 def check_free_folder(
@@ -68,18 +68,10 @@ def new_folder(out: Path) -> Iterator[Path]:
 def new_file(out: Path) -> Iterator[BinaryIO]:
     """A file that takes its place at the end, durably, and goes away if that is not reached."""
     place = out.expanduser().resolve()
-    draft = place.with_name(f".{place.name}.{os.getpid()}.part")
     with writing(out):
         place.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with draft.open("wb") as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(place)
-            sync_folder(place.parent)
-        finally:
-            draft.unlink(missing_ok=True)
+    with drafted(place) as file:
+        yield file
 
 
 @contextmanager
@@ -95,6 +87,7 @@ def _staged(place: Path, out: Path) -> Iterator[Path]:
             raise ConfigError(f"{shown(out)} is being written by another process.") from None
         try:
             _empty(staging)
+            _recover(place)
             yield staging
         finally:
             shutil.rmtree(staging, ignore_errors=True)
@@ -115,7 +108,7 @@ def _put_in_place(staging: Path, place: Path) -> None:
     if not place.exists():
         staging.rename(place)
         return
-    aside = Path(tempfile.mkdtemp(prefix=f".{place.name}.", suffix=".old", dir=place.parent))
+    aside = _aside(place)
     place.rename(aside)
     try:
         staging.rename(place)
@@ -123,3 +116,17 @@ def _put_in_place(staging: Path, place: Path) -> None:
         aside.rename(place)
         raise
     shutil.rmtree(aside, ignore_errors=True)
+
+
+def _aside(place: Path) -> Path:
+    return place.with_name(f".{place.name}.part.old")
+
+
+def _recover(place: Path) -> None:
+    """What a process that was killed between two renames had put aside comes back, or goes."""
+    aside = _aside(place)
+    if aside.is_dir():
+        if place.exists():
+            shutil.rmtree(aside)
+        else:
+            aside.rename(place)

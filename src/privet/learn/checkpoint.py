@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from privet.data.disk import writing
 from privet.errors import DataError
 from privet.learn.equation import State
 from privet.learn.gradients import Blocks
@@ -24,10 +27,25 @@ def save(path: Path, progress: Progress) -> None:
     draft = path.with_name(path.name + ".part")
     tensors = {name: block.contiguous() for name, block in flat(progress)}
     names = json.dumps(list(progress.state.weights))
-    save_file(tensors, draft, {"schema": _SCHEMA, "step": str(progress.step), "names": names})
-    with draft.open("rb") as written:
-        os.fsync(written.fileno())
-    draft.replace(path)
+    with writing(path):
+        try:
+            save_tensors(
+                tensors, draft, {"schema": _SCHEMA, "step": str(progress.step), "names": names}
+            )
+            with draft.open("rb") as written:
+                os.fsync(written.fileno())
+            draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
+
+
+def save_tensors(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str]) -> None:
+    """Raises what a disk refuses as any other file would."""
+    try:
+        save_file(tensors, path, metadata)
+    except SafetensorError as error:
+        code = re.search(r"os error (\d+)", str(error))
+        raise OSError(int(code[1]) if code else errno.EIO, str(error)) from None
 
 
 def load(path: Path, device: str = "cpu") -> Progress:

@@ -7,11 +7,12 @@ transaction: a killed process leaves the last committed state, never half of one
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
+import shutil
 import sqlite3
-import tempfile
 import threading
 import uuid
 import weakref
@@ -61,8 +62,8 @@ class Store:
                 )
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=path.parent, prefix=".ledger-") as folder:
-                draft = Path(folder) / "ledger.db"
+            with _draft_folder(path.with_name(f".{path.name}.part")) as folder:
+                draft = folder / "ledger.db"
                 _write_draft(draft, promise)
                 os.link(draft, path)  # unlike a rename, refuses a file that appeared meanwhile
             _sync_folder(path.parent)
@@ -259,6 +260,31 @@ def _connect(path: Path) -> sqlite3.Connection:
     )
     connection.execute("PRAGMA synchronous = FULL")
     return connection
+
+
+@contextlib.contextmanager
+def _draft_folder(folder: Path) -> Iterator[Path]:
+    """Held by one process at a time; what a killed one left there goes."""
+    descriptor = _locked(folder)
+    try:
+        for left in folder.iterdir():
+            left.unlink()
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(descriptor)
+
+
+def _locked(folder: Path) -> int:
+    """A folder of this process alone, and not one that another has just removed."""
+    while True:
+        folder.mkdir(exist_ok=True)
+        descriptor = os.open(folder, os.O_RDONLY)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(descriptor), folder.stat()):
+                return descriptor
+        os.close(descriptor)
 
 
 def _write_draft(path: Path, promise: Promise) -> None:

@@ -14,7 +14,8 @@ from torch import Tensor
 from privet.hedge import Blocks, Summand, Units
 
 LetThrough = Callable[[], None]
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)  # someone's Ctrl-C, and a machine's
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+"""Someone's Ctrl-C, and a machine's."""
 
 
 @contextmanager
@@ -25,22 +26,23 @@ def undisturbed() -> Iterator[LetThrough]:
         yield lambda: None  # signals are the main thread's
         return
     before = {
-        each: signal.signal(each, lambda number, _: waiting.append(number)) for each in _SIGNALS
+        each: signal.signal(each, lambda number, _: waiting.append(number)) for each in SIGNALS
     }
 
     def let_through() -> None:
         if waiting:
-            _restore(before)
+            restore(before)
             signal.raise_signal(waiting[0])
 
     try:
         yield let_through
     finally:
-        _restore(before)
+        restore(before)
     let_through()
 
 
-def _restore(handlers: Mapping[signal.Signals, Any]) -> None:
+def restore(handlers: Mapping[signal.Signals, Any]) -> None:
+    """Handlers as they were."""
     for number, handler in handlers.items():
         signal.signal(number, handler or signal.SIG_DFL)
 

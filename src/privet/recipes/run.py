@@ -95,9 +95,9 @@ def train(
             return _resume(asked, session, folder, listener, trial)
         return _begin(asked, session, folder, listener, trial)
     except KeyboardInterrupt:
-        if session.resume:
-            raise Stopped(f"Stopped: go on with {folder.command_to_resume}") from None
-        raise Stopped("Stopped before anything was spent: run it again when you like.") from None
+        if session.force:
+            raise Stopped("Stopped before anything was spent: run it again.") from None
+        raise folder.stopped(began=session.resume) from None
 
 
 def _begin(

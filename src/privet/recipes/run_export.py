@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import save_file
-
 from privet import __version__
 from privet.data.disk import check_free_space
 from privet.data.guard import MIB, shown
@@ -20,6 +18,7 @@ from privet.data.png_folders import write_png_folders
 from privet.data.shard_exports import copy_shards, write_npz
 from privet.data.staging import check_free_file, check_free_folder, new_file, new_folder
 from privet.errors import ConfigError
+from privet.learn.checkpoint import save_tensors
 from privet.privacy import Certificate
 from privet.privacy.certificate import as_json, promise
 from privet.privacy.federated import FederatedCertificate
@@ -218,7 +217,9 @@ def _safetensors(order: _Order) -> Exported:
     check_free_space(out, (folder / MODEL).stat().st_size + MIB)
     with new_folder(out) as staging:
         place = RunFolder(staging, SHARED)
-        place.write_with(MODEL, lambda path: save_file(tensors, path, {"schema": "privet.model/1"}))
+        place.write_with(
+            MODEL, lambda path: save_tensors(tensors, path, {"schema": "privet.model/1"})
+        )
         place.write_with(CERTIFICATE, lambda path: path.write_text(order.certificate_text, "utf-8"))
         place.write(CONFIG, config)
     return _exported(order, "safetensors")

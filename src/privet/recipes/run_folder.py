@@ -11,14 +11,14 @@ import json
 import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from privet.data.disk import sync_folder, writing
 from privet.data.guard import shown
 from privet.data.png_folders import remove_png_folders
-from privet.errors import ConfigError, DataError
+from privet.errors import ConfigError, DataError, Stopped
 from privet.recipes.event_file import PATTERN
 
 CONFIG = "config.json"
@@ -93,6 +93,17 @@ class RunFolder:
         """What someone types to go on."""
         return f"privet {self.command} --out {shlex.quote(str(self))} --resume"
 
+    def stopped(self, *, began: bool) -> Stopped:
+        """What is said when someone ends a run before its first step, or between others.
+
+        Args:
+            began: whether it was there before, or is under way.
+        """
+        if began or self.has(STATE):
+            return Stopped(f"Stopped: go on with {self.command_to_resume}")
+        again = "start it again with --force" if self.holds_run else "run it again when you like"
+        return Stopped(f"Stopped before anything was spent: {again}.")
+
     def has(self, name: str) -> bool:
         """Whether a file is there."""
         return (self.path / name).is_file()
@@ -123,8 +134,8 @@ class RunFolder:
             return
         if not self.path.is_dir():
             raise ConfigError(f"{self} is a file: choose another --out.")
-        if not any(self.path.iterdir()):
-            return
+        if all(each.name == CONFIG + _PART for each in self.path.iterdir()):
+            return  # nothing, or what was killed before it was anything
         if not self.holds_run:
             raise ConfigError(f"{self} holds something else than a run: choose another --out.")
         if not force:
@@ -149,6 +160,7 @@ class RunFolder:
             raise ConfigError(f"{self} cannot be made ({error.strerror}).") from None
         try:
             with self._locked():
+                self._sweep()
                 yield
         finally:
             for folder in missing:
@@ -168,6 +180,14 @@ class RunFolder:
             yield
         finally:
             os.close(descriptor)
+
+    def _sweep(self) -> None:
+        """Drafts that a killed process left, and that nobody would write over."""
+        names = [name + _PART for name in (CONFIG, *_FILES, *_WITH_ROWS)]
+        for draft in (*names, *self._steps(f"*.safetensors{_PART}")):
+            if self.has(draft):
+                with suppress(OSError):  # a folder that may only be read keeps them
+                    (self.path / draft).unlink()
 
     def clear(self) -> Path | None:
         """Remove an earlier run's files and nothing else; its ledger is kept under another name.
@@ -189,10 +209,8 @@ class RunFolder:
                 old.rename(self.path / f"ledger.{number}.db{suffix}")
         return self.path / f"ledger.{number}.db"
 
-    def _steps(self) -> list[str]:
-        return [
-            name for folder in (STEPS, RELEASES) for name in self._listed(folder, "*.safetensors*")
-        ]
+    def _steps(self, pattern: str = "*.safetensors*") -> list[str]:
+        return [name for folder in (STEPS, RELEASES) for name in self._listed(folder, pattern)]
 
     def _shards(self) -> list[str]:
         return self._listed(SYNTHETIC, "part-*.parquet")

@@ -11,7 +11,7 @@ import threading
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -20,6 +20,7 @@ from privet.learn import Course, Progress
 from privet.learn import checkpoint as checkpoints
 from privet.privacy import PLD, Plan, Relation
 from privet.privacy.budget import round_up
+from privet.recipes.interrupts import SIGNALS, restore
 from privet.recipes.run_folder import CHECKPOINT, RunFolder
 from privet.recipes.run_metrics import Metrics
 
@@ -189,7 +190,10 @@ class Recorder:
 
 @contextmanager
 def stoppable(recorder: Recorder) -> Iterator[None]:
-    """Ctrl-C ends a run after the step that is being paid for; a second one ends it at once."""
+    """Ctrl-C ends a run after the step that is being paid for; a second one ends it at once.
+
+    So does a machine's SIGTERM, where someone listens to it.
+    """
 
     def handle(*_: object) -> None:
         if recorder.stop:
@@ -200,11 +204,16 @@ def stoppable(recorder: Recorder) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield  # signals are the main thread's
         return
-    before = signal.signal(signal.SIGINT, handle)
+    heard = [each for each in SIGNALS if callable(signal.getsignal(each))]
+    before = {each: signal.signal(each, handle) for each in heard}
     try:
         yield
     except KeyboardInterrupt:
         recorder.save()
         raise recorder.stopped() from None
+    except Exception:  # out of memory, say: the steps before were paid for
+        with suppress(Exception):
+            recorder.save()
+        raise
     finally:
-        signal.signal(signal.SIGINT, before)
+        restore(before)

@@ -13,6 +13,7 @@ from typing import Any
 
 from PIL import Image
 
+from privet.data.disk import writing
 from privet.recipes.event_file import PATTERN, EventFile, check_installed
 from privet.recipes.run_folder import METRICS, SAMPLES, TENSORBOARD, RunFolder
 
@@ -57,7 +58,8 @@ class Metrics:
 
     def write(self, line: Line) -> None:
         """One more."""
-        with (self._folder / METRICS).open("a", encoding="utf-8") as file:
+        path = self._folder / METRICS
+        with writing(path), path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
         if self._events is not None:
             self._events.scalars(line["step"], _scalars(line))

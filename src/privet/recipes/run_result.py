@@ -6,12 +6,12 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from safetensors.torch import save_file
 from torch import Tensor
 
 from privet.data.guard import shown
 from privet.errors import DataError
 from privet.learn import Progress
+from privet.learn.checkpoint import save_tensors
 from privet.privacy import Certificate, Ledger, Reservation, certify
 from privet.recipes.finished_run import FinishedRun
 from privet.recipes.models import all_weights
@@ -151,4 +151,4 @@ def _steps_in_words(planned: int, done: int, paid_and_lost: int) -> str:
 
 def _write_tensors(folder: RunFolder, name: str, schema: str, tensors: dict[str, Tensor]) -> None:
     own = {key: value.detach().cpu().clone() for key, value in tensors.items()}
-    folder.write_with(name, lambda path: save_file(own, path, {"schema": schema}))
+    folder.write_with(name, lambda path: save_tensors(own, path, {"schema": schema}))

@@ -131,9 +131,9 @@ def synthesized(
             raise ConfigError(f"Give --count: how many {making.noun} to make.")
         return _begin(making, asked, session, folder, listener, Wanted(count=count, png=png))
     except KeyboardInterrupt:
-        if session.resume:
-            raise Stopped(f"Stopped: go on with {folder.command_to_resume}") from None
-        raise Stopped("Stopped before anything was spent: run it again when you like.") from None
+        if session.force:
+            raise Stopped("Stopped before anything was spent: run it again.") from None
+        raise folder.stopped(began=session.resume) from None
 
 
 def _begin(
@@ -219,7 +219,7 @@ def _run(
     try:
         return making.run(stage, state, session, folder, listener, wanted)
     except KeyboardInterrupt:
-        raise Stopped(f"Stopped: go on with {folder.command_to_resume}") from None
+        raise folder.stopped(began=True) from None
 
 
 @contextmanager

@@ -1,0 +1,72 @@
+"""What ends a command before its end: someone's Ctrl-C, a machine's SIGTERM, memory, a disk."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from typer.core import TyperGroup
+
+from privet.errors import Stopped
+
+_AMONG_OTHERS = "RANK"  # torchrun ends its processes itself, also while they wait for each other
+_NO_MEMORY = re.compile("out of memory|can't allocate memory|not enough memory", re.IGNORECASE)
+_GO_ON = "then run it again, or go on with --resume where a run was begun"
+
+
+class Commands(TyperGroup):
+    """All commands; Typer, which would end one that is stopped without a word, hears nothing."""
+
+    def make_context(self, *words: Any, **settings: Any) -> Any:
+        """As always."""
+        with telling():
+            return super().make_context(*words, **settings)
+
+    def invoke(self, ctx: Any) -> Any:
+        """As always."""
+        with telling():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def telling() -> Iterator[None]:
+    """What is said of a command that is stopped and says nothing of its own."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Stopped("Stopped: nothing is half done, run it again when you like.") from None
+
+
+@contextmanager
+def sigterm_as_ctrl_c() -> Iterator[None]:
+    """A machine that shuts down is told how to go on, as a person is."""
+    here = threading.current_thread() is threading.main_thread()
+    if not here or _AMONG_OTHERS in os.environ or _taken(signal.SIGTERM):
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def sentence(error: Exception) -> str:
+    """What is said of something that nobody expected."""
+    if isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and _NO_MEMORY.search(str(error))
+    ):
+        return f"Out of memory, and what was paid for is counted: free some, {_GO_ON}."
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"A disk is full, and what was paid for is counted: free some space, {_GO_ON}."
+    return f"Unexpected {type(error).__name__}: {error}. Run again with --debug for the traceback."
+
+
+def _taken(number: signal.Signals) -> bool:
+    return signal.getsignal(number) is not signal.SIG_DFL

@@ -7,6 +7,7 @@ from typing import NoReturn
 import typer
 
 from privet.cli.app import app
+from privet.data.guard import shown
 from privet.errors import PrivetError
 
 
@@ -30,4 +31,6 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 def _sentence(error: Exception) -> str:
     if isinstance(error, PrivetError):
         return str(error)
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{shown(error.filename)[:200]} cannot be used ({error.strerror})."
     return f"Unexpected {type(error).__name__}: {error}. Run again with --debug for the traceback."

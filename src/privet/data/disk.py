@@ -42,7 +42,8 @@ def write_whole(path: Path, content: bytes | memoryview, draft: str | None = Non
     place = path.with_name(draft or f".{path.name}.part")
     with writing(path):
         try:
-            with place.open("wb") as file:
+            place.unlink(missing_ok=True)
+            with place.open("xb") as file:  # never through a link that lies there
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())

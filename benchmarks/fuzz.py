@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import hashlib
 import io
 import json
 import mmap
@@ -26,7 +27,6 @@ import resource
 import shutil
 import signal
 import struct
-import subprocess
 import sys
 import tempfile
 import time
@@ -35,12 +35,15 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
 import kept_rows
 import machine
-from fuzz_targets import SAMPLES, TARGETS, Target, warm
+from fuzz_readers import warm
+from fuzz_samples import SAMPLES
+from fuzz_targets import TARGETS, Target
 from privet.errors import PrivetError
 
 OUT = machine.RESULTS / "fuzz.json"
@@ -188,7 +191,7 @@ def outcome(target: Target, place: Path, samples: Path, case: int) -> BaseExcept
     name, content = target.case(original, case)
     (place / name).unlink()
     (place / name).write_bytes(content)
-    before = _listed(place)
+    before = set(_listed(place))
     error: BaseException | None = None
     signal.setitimer(signal.ITIMER_REAL, SECONDS)
     _watched.place = place
@@ -199,7 +202,7 @@ def outcome(target: Target, place: Path, samples: Path, case: int) -> BaseExcept
     finally:
         _watched.place = None
         signal.setitimer(signal.ITIMER_REAL, 0)
-    left = {each for each in _listed(place) - before if not each.endswith(_LEFT)}
+    left = {each for each in set(_listed(place)) - before if not each.endswith(_LEFT)}
     if left and isinstance(error, PrivetError) and target.whole:
         error = Trespass(f"{min(left)} was left by what was refused ({error})")
     _put_back(place, original)
@@ -216,22 +219,39 @@ def _memory(error: BaseException) -> BaseException | None:
     return None
 
 
-def _listed(place: Path) -> set[str]:
-    return {str(each.relative_to(place)) for each in place.rglob("*")}
+def _listed(place: Path) -> dict[str, tuple[int, int]]:
+    """Every file and folder by its name, with what tells whether it was changed."""
+    found = {}
+    for folder, folders, files in os.walk(place):
+        inside = Path(folder).relative_to(place)
+        found |= {str(inside / name): (-1, -1) for name in folders}
+        for name in files:
+            status = os.lstat(f"{folder}/{name}")
+            found[str(inside / name)] = (status.st_size, status.st_mtime_ns)
+    return found
 
 
 def _put_back(place: Path, original: Path) -> None:
     """The folder as it was before."""
-    valid = _listed(original)
-    for name in sorted(_listed(place) - valid, reverse=True):
+    valid, there = _valid(original), _listed(place)
+    for name in sorted(there.keys() - valid.keys(), reverse=True):
         path = place / name
-        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-    for name in valid:
-        here, there = place / name, original / name
-        if there.is_dir():
-            here.mkdir(exist_ok=True)
-        elif not here.exists() or here.read_bytes() != there.read_bytes():
-            shutil.copy2(there, here)
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    for name, status in valid.items():
+        if there.get(name) == status:
+            continue
+        if status == (-1, -1):
+            (place / name).mkdir()
+        else:
+            shutil.copy2(original / name, place / name)
+
+
+@cache
+def _valid(original: Path) -> dict[str, tuple[int, int]]:
+    return _listed(original)
 
 
 def _told(error: BaseException) -> str:
@@ -324,23 +344,11 @@ def _forked(name: str, place: Path) -> None:
 
 def _sources() -> str:
     """One word for the package and for what does the damage."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-s", "src", "benchmarks/fuzz_targets.py"],
-        cwd=machine.ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    listed += subprocess.run(
-        ["git", "diff", "HEAD", "--", "src", "benchmarks/fuzz_targets.py"],
-        cwd=machine.ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    import hashlib
-
-    return hashlib.blake2b(listed.encode(), digest_size=6).hexdigest()
+    digest = hashlib.blake2b(digest_size=6)
+    own = [*(machine.ROOT / "src").rglob("*.py"), *(machine.ROOT / "benchmarks").glob("fuzz_*.py")]
+    for path in sorted(own):
+        digest.update(f"{path.relative_to(machine.ROOT)}\n".encode() + path.read_bytes())
+    return digest.hexdigest()
 
 
 def summary(runs: list[dict[str, Any]]) -> Mapping[str, Any]:

@@ -454,3 +454,32 @@ def _split(text: str) -> list[str]:
         else:
             piece += character
     return [*found, piece]
+
+
+def one_setting(content: bytes, draw: random.Random) -> bytes:
+    """One of several lines of settings, damaged."""
+    return words(draw.choice(content.splitlines()), draw)
+
+
+def arguments(content: bytes, draw: random.Random) -> bytes:
+    """One command, with words changed, dropped, doubled or taken from other commands."""
+    commands = json.loads(content)
+    chosen = list(draw.choice(commands))
+    for _ in range(draw.choice((1, 1, 2, 3))):
+        place = draw.randrange(1, len(chosen)) if len(chosen) > 1 else 0
+        kind = draw.randrange(6)
+        other = draw.choice(draw.choice(commands))
+        if kind == 0:
+            chosen[place] = other
+        elif kind == 1:
+            chosen.insert(place, other)
+        elif kind == 2:
+            del chosen[place]
+        elif kind == 3:
+            chosen[place] = words(chosen[place].encode(), draw).decode("utf-8", "replace")
+        elif kind == 4:
+            chosen[place] = str(odd_value(draw, chosen[place]))
+        else:
+            chosen.insert(place, chosen[draw.randrange(len(chosen))])
+        chosen = chosen or ["account"]
+    return json.dumps(chosen).encode("utf-8", "surrogatepass")

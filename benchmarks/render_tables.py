@@ -651,6 +651,15 @@ def audited_bugs() -> str:
     return _table(("planted", "audits", "that called it broken"), lines)
 
 
+def fuzz() -> str:
+    """One line for every target, and one for all."""
+    found = _kept("fuzz")
+    names = ("cases", "accepted", "refused", "crashes")
+    lines = {**found["targets"], "all": {name: found[name] for name in names}}
+    rows = [(name, *(f"{line[each]:,}" for each in names)) for name, line in lines.items()]
+    return _table(("what was damaged", *names), rows)
+
+
 def _two(value: float) -> str:
     return f"{float(f'{value:.2g}'):,g}"
 
@@ -695,6 +704,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "hybrid": hybrid,
     "audits": audits,
     "audited_bugs": audited_bugs,
+    "fuzz": fuzz,
     "noise": noise,
     "demo": demo,
     "figures": figures,

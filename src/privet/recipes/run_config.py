@@ -58,8 +58,8 @@ class Words:
 
     def over(self, earlier: Mapping[str, Any]) -> Self:
         """What was asked for before, where nothing is asked for now."""
-        saved: Words = Forms({}).restored(type(self), {**asdict(type(self)()), **earlier})
-        return replace(saved, **self.given)  # type: ignore[return-value]
+        saved: Self = Forms({}).restored(type(self), {**asdict(type(self)()), **earlier})
+        return replace(saved, **self.given)
 
     @property
     def given(self) -> dict[str, Any]:

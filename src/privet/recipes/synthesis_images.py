@@ -41,6 +41,8 @@ class Wanted:
     def __post_init__(self) -> None:
         if isinstance(self.count, bool) or not isinstance(self.count, int) or self.count < 1:
             raise ConfigError(f"--count is {self.count}: give 1 or more.")
+        if not isinstance(self.png, bool):
+            raise ConfigError(f"--png is {self.png!r}: give it or leave it out.")
 
     def grown(self, count: int | None, png: bool) -> Wanted:
         """As much as before, or more."""

@@ -731,6 +731,15 @@ def _attack_cell(figure: dict[str, Any]) -> str:
     return f"{figure['value']:.3f} ({figure['low']:.3f} to {figure['high']:.3f}{most})"
 
 
+def fuzz() -> str:
+    """One line for every target, and one for all."""
+    found = _kept("fuzz")
+    names = ("cases", "accepted", "refused", "crashes")
+    lines = {**found["targets"], "all": {name: found[name] for name in names}}
+    rows = [(name, *(f"{line[each]:,}" for each in names)) for name, line in lines.items()]
+    return _table(("what was damaged", *names), rows)
+
+
 def _two(value: float) -> str:
     return f"{float(f'{value:.2g}'):,g}"
 
@@ -777,6 +786,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "audited_bugs": audited_bugs,
     "attacks": attacks,
     "extractions": extractions,
+    "fuzz": fuzz,
     "noise": noise,
     "demo": demo,
     "figures": figures,

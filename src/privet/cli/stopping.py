@@ -13,6 +13,7 @@ from typing import Any
 
 from typer.core import TyperGroup
 
+from privet.data.guard import shown
 from privet.errors import Stopped
 
 _AMONG_OTHERS = "RANK"  # torchrun ends its processes itself, also while they wait for each other
@@ -65,6 +66,8 @@ def sentence(error: Exception) -> str:
         return f"Out of memory, and what was paid for is counted: free some, {_GO_ON}."
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"A disk is full, and what was paid for is counted: free some space, {_GO_ON}."
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{shown(error.filename)[:200]} cannot be used ({error.strerror})."
     return f"Unexpected {type(error).__name__}: {error}. Run again with --debug for the traceback."
 
 

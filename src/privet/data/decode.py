@@ -6,11 +6,12 @@ and a header's size is checked before any pixel is allocated.
 
 from __future__ import annotations
 
+from os import SEEK_END
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from privet.data.guard import reading, shown
+from privet.data.guard import reading, refuse_bomb, shown
 from privet.errors import DataError
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ Shape = tuple[int, int, int]
 
 # Where Pillow begins to warn of a decompression bomb; here it is an error.
 MAX_PIXELS = 89_478_485
+_MOST_DEFLATED = 1032  # bytes from one: what deflate reaches, and PNG with it
 
 
 def read_header(file: BinaryIO, where: object) -> Shape:
@@ -72,6 +74,15 @@ def _open(file: BinaryIO, where: object) -> ImageFile:
     except DecompressionBombError:
         raise _too_large(where) from None
     _check(image, where)
+    stored = file.seek(0, SEEK_END)
+    _ = file.seek(0)
+    refuse_bomb(
+        where,
+        declared=image.height * image.width * len(image.getbands()),
+        stored=stored,
+        max_bytes=4 * MAX_PIXELS,
+        ratio=_MOST_DEFLATED,
+    )
     return image
 
 

@@ -67,8 +67,10 @@ def drafted(path: Path, draft: str | None = None) -> Iterator[BinaryIO]:
 
 
 def _held(place: Path, path: Path) -> BinaryIO:
-    """A draft, opened and emptied by one process alone."""
-    descriptor = os.open(place, os.O_RDWR | os.O_CREAT, 0o666)
+    """A draft, opened and emptied by one process alone, and never through a link."""
+    if place.is_symlink():
+        place.unlink()
+    descriptor = os.open(place, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
     file = os.fdopen(descriptor, "wb")
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -51,14 +51,16 @@ def reading(where: object, kind: str) -> Iterator[None]:
         ) from error
 
 
-def refuse_bomb(where: object, *, declared: int, stored: int, max_bytes: int) -> None:
+def refuse_bomb(
+    where: object, *, declared: int, stored: int, max_bytes: int, ratio: int = _MAX_RATIO
+) -> None:
     """Refuse a header's promise before anything is allocated for it."""
     if declared > max_bytes:
         raise DataError(
             f"{shown(where)} declares {declared:,} bytes, over the limit of {max_bytes:,}; raise"
             " max_bytes if that is really its size."
         )
-    if declared > _SMALL and declared > _MAX_RATIO * stored:
+    if declared > _SMALL and declared > ratio * stored:
         raise DataError(
             f"{shown(where)} declares {declared:,} bytes from {stored:,} stored ones, which no set"
             " of images does; save it again uncompressed if it is genuine."

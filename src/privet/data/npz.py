@@ -104,7 +104,7 @@ def _member(archive: zipfile.ZipFile, key: str, path: Path, options: Options) ->
         max_bytes=options.max_bytes,
     )
     with archive.open(info) as file:
-        header = _read_header(file, where)
+        header = read_header(file, where)
         if header.length + header.nbytes != info.file_size:
             raise DataError(
                 f"{shown(where)} promises {header.nbytes:,} bytes and has"
@@ -117,7 +117,8 @@ def _member(archive: zipfile.ZipFile, key: str, path: Path, options: Options) ->
     return flat.reshape(header.shape, order="F" if header.fortran else "C")
 
 
-def _read_header(file: IO[bytes], where: str) -> _Header:
+def read_header(file: IO[bytes], where: str) -> _Header:
+    """What an array in NumPy's format is said to be; refused if it wants unpickling."""
     version = npy.read_magic(file)
     read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
     shape, fortran, dtype = read(file)

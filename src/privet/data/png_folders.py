@@ -22,6 +22,7 @@ _MARKER = ".privet-png"
 _PICTURE = re.compile(r"\d{6,}\.png")
 _UNSAFE = frozenset('%/\\:*?"<>|')
 _LONGEST_NAME = 255
+_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)  # on Windows
 
 
 def write_png_folders(
@@ -87,7 +88,8 @@ def _rows(path: Path) -> Iterator[tuple[bytes, int, str]]:
 def _file_name(class_name: str, label: int) -> str:
     """The class name with %XX for what a file name should not have; no two classes share one."""
     safe = "".join(c if c.isprintable() and c not in _UNSAFE else _escaped(c) for c in class_name)
-    if safe[:1] in (".", " ") or safe.casefold() in map(str.casefold, BESIDE):
+    beside = safe.casefold() in map(str.casefold, BESIDE)
+    if safe[:1] in (".", " ") or beside or _RESERVED.fullmatch(safe):
         safe = _escaped(safe[0]) + safe[1:]
     if safe[-1:] in (".", " "):
         safe = safe[:-1] + _escaped(safe[-1])

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from privet import plain_json
 from privet.data.guard import reading, shown
 from privet.data.schema import Binary, Categorical, Ignored, Numeric, Schema, TableColumn
 from privet.data.tables import words
@@ -27,7 +27,7 @@ def read_schema(path: str | Path) -> Schema:
     if not place.is_file():
         raise DataError(f"{shown(place)} is no file; give a schema, as 'privet data schema' makes.")
     with reading(place, "schema in JSON"):
-        body = json.loads(place.read_text(encoding="utf-8"))
+        body = plain_json.read(place)
     return schema_from_json(body, shown(place))
 
 

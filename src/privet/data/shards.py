@@ -132,15 +132,21 @@ def class_counts(folder: Path, num_classes: int) -> NDArray[np.int64]:
     """How many images of each class all shards hold; only labels are read."""
     counts = np.zeros(num_classes, np.int64)
     for labels in _column(folder, "label"):
-        counts += np.bincount(labels.to_numpy(), minlength=num_classes)
+        known = as_labels(labels.to_numpy(), count=len(labels), where=folder)
+        found = np.bincount(known, minlength=num_classes)
+        if len(found) > num_classes:
+            raise DataError(f"{shown(folder)} has labels of no class; make its shards again.")
+        counts += found
     return counts
 
 
 def soft_labels(folder: Path) -> Iterator[NDArray[np.float32]]:
     """Class probabilities of all images, a row group at a time; none if there are no such."""
     for probabilities in _column(folder, "probabilities"):
-        flat = probabilities.combine_chunks().flatten().to_numpy()
-        yield flat.astype(np.float32, copy=False).reshape(len(probabilities), -1)
+        with _reading_shard(folder):
+            flat = probabilities.combine_chunks().flatten().to_numpy()
+            soft = flat.astype(np.float32, copy=False).reshape(len(probabilities), -1)
+        yield soft
 
 
 def largest_shard(count: int, image_shape: tuple[int, int, int], *, probabilities: int = 0) -> int:

@@ -33,6 +33,8 @@ def check_free_folder(
     if place.is_relative_to(source.expanduser().resolve()):
         raise ConfigError(f"{shown(out)} lies in the folder of the shards; choose one outside it.")
     with writing(out):
+        if out.expanduser().is_symlink():
+            raise ConfigError(f"{shown(out)} is a link; give the folder itself.")
         if not place.exists() or (place.is_dir() and not any(place.iterdir())):
             return
         if not (place.is_dir() and is_ours(place)):
@@ -49,7 +51,7 @@ def check_free_file(out: Path, suffix: str, *, force: bool) -> None:
     with writing(out):
         if place.is_dir():
             raise ConfigError(f"{shown(out)} is a folder; give the path of a file.")
-        if place.exists() and not force:
+        if (place.exists() or place.is_symlink()) and not force:
             raise ConfigError(
                 f"{shown(out)} exists; give another path, or --force to overwrite it."
             )
@@ -66,8 +68,11 @@ def new_folder(out: Path) -> Iterator[Path]:
 
 @contextmanager
 def new_file(out: Path) -> Iterator[BinaryIO]:
-    """A file that takes its place at the end, durably, and goes away if that is not reached."""
-    place = out.expanduser().resolve()
+    """A file that takes its place at the end, durably, and goes away if that is not reached.
+
+    A link that lies there is replaced, and what it points to is left alone.
+    """
+    place = out.expanduser().parent.resolve() / out.name
     with writing(out):
         place.parent.mkdir(parents=True, exist_ok=True)
     with drafted(place) as file:
@@ -78,6 +83,8 @@ def new_file(out: Path) -> Iterator[BinaryIO]:
 def _staged(place: Path, out: Path) -> Iterator[Path]:
     """An empty hidden folder beside the place, held against other processes, gone in the end."""
     staging = place.with_name(f".{place.name}.part")
+    if staging.is_symlink():
+        staging.unlink()
     staging.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(staging, os.O_RDONLY)
     try:
@@ -97,7 +104,7 @@ def _staged(place: Path, out: Path) -> Iterator[Path]:
 
 def _empty(folder: Path) -> None:
     for each in folder.iterdir():
-        if each.is_dir():
+        if each.is_dir() and not each.is_symlink():
             shutil.rmtree(each)
         else:
             each.unlink()

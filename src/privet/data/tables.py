@@ -106,7 +106,7 @@ def numbers(column: Any) -> NDArray[np.float64]:
 
     kind = column.type
     if pa.types.is_floating(kind) or pa.types.is_integer(kind):
-        found: NDArray[np.float64] = np.asarray(column.cast(pa.float64()).to_numpy())
+        found: NDArray[np.float64] = np.asarray(column.cast(pa.float64(), safe=False).to_numpy())
         return found
     texts = words(column)
     known = {each: _number(each) for each in set(texts)}

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from privet import plain_json
 from privet.errors import DataError, PrivetError
 from privet.federate.flower import client_app, over, require_flower
 from privet.federate.party import Party
@@ -32,7 +33,7 @@ class Terminal:
 def read_settings(path: str) -> Any:
     """A JSON file."""
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
+        return plain_json.read(Path(path))
     except (OSError, ValueError) as error:
         raise DataError(f"{path} cannot be read ({error}).") from None
 

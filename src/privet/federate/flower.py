@@ -6,6 +6,7 @@ use to its makers, and look for newer versions of itself: both are switched off 
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import tempfile
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from privet.data.npz import read_header
 from privet.errors import ConfigError, DataError
 from privet.federate.answering import Note, answer, unheard
 from privet.federate.messages import Answer, Ask
@@ -155,11 +157,19 @@ def _unpacked(content: RecordDict) -> tuple[str, Tensors]:
     """Nothing is unpickled: arrays are read as `np.load` reads them without."""
     try:
         words = content[_WORDS][_JSON]
-        arrays = {name: each.numpy() for name, each in content[_TENSORS].items()}
+        arrays = {name: _array(each) for name, each in content[_TENSORS].items()}
         tensors = {name: torch.from_numpy(np.array(each)) for name, each in arrays.items()}
     except Exception as error:  # whatever another machine sent
         raise DataError(f"A message cannot be read ({type(error).__name__}).") from None
     return str(words), tensors
+
+
+def _array(sent: Any) -> Any:
+    """Refused before memory is taken, if it promises other bytes than were sent."""
+    header = read_header(io.BytesIO(sent.data), "a message")
+    if header.length + header.nbytes != len(sent.data):
+        raise DataError("An array promises other bytes than were sent.")
+    return sent.numpy()
 
 
 def simulate(server: Server, parties: Sequence[Party], listener: Audience) -> FederationResult:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from privet.errors import DataError, PrivacyError
 from privet.federate.agreement import Agreement
+from privet.plain_json import WRONG_VALUES, parsed
 from privet.privacy import Certificate
 from privet.recipes.releases import Tensors
 from privet.release import Embedding, Moments
@@ -78,7 +79,7 @@ class Ask:
                 probe={k: v for k, v in tensors.items() if not k.startswith(_CENTRE)},
                 centre={name: Moments(each, seconds.get(name)) for name, each in means.items()},
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except WRONG_VALUES as error:
             raise DataError(f"The server's message cannot be read ({error!r}).") from None
 
 
@@ -135,13 +136,13 @@ class Answer:
                 certificate=None if certificate is None else Certificate.from_json(certificate),
                 tensors=tensors,
             )
-        except (KeyError, TypeError, ValueError, PrivacyError) as error:
+        except (PrivacyError, *WRONG_VALUES) as error:
             raise DataError(f"{where} sent something that cannot be read ({error!r}).") from None
 
 
 def _read(words: str, where: str) -> dict[str, Any]:
     try:
-        body = json.loads(words)
+        body = parsed(words)
     except (TypeError, ValueError):
         body = None
     if not isinstance(body, dict):

@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from privet.errors import ConfigError, DataError
+from privet.errors import ConfigError
 from privet.privacy import Budget, Relation, Unit
+from privet.recipes.forms import Forms
 from privet.recipes.run_settings import relation_of
 from privet.recipes.sets import DataChoice, part_of
 from privet.recipes.synthesis_config import SynthesisAsked
@@ -87,10 +88,8 @@ class Party:
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Self:
         """The party that `to_json` was given."""
-        try:
-            return cls(**body)
-        except TypeError as error:
-            raise DataError(f"This is no party ({error}).") from None
+        made: Self = Forms({}).restored(cls, body)
+        return made
 
 
 def simulated_parties(words: Sequence[str], common: Mapping[str, Any], out: Path) -> list[Party]:

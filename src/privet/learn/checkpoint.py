@@ -18,6 +18,7 @@ from privet.errors import DataError
 from privet.learn.equation import State
 from privet.learn.gradients import Blocks
 from privet.learn.training import Progress
+from privet.plain_json import WRONG_VALUES, parsed
 
 _SCHEMA = "privet.checkpoint/1"
 
@@ -58,7 +59,28 @@ def load(path: Path, device: str = "cpu") -> Progress:
         raise DataError(f"{path} cannot be read ({error}): start again without --resume.") from None
     if metadata.get("schema") != _SCHEMA:
         raise DataError(f"{path} is not a checkpoint of this version of Privet.")
-    return restored(tensors, int(metadata["step"]), json.loads(metadata["names"]))
+    try:
+        return restored(tensors, int(metadata["step"]), parsed(metadata["names"]))
+    except WRONG_VALUES as error:
+        raise DataError(f"{path} is damaged ({error!r}): start again without --resume.") from None
+
+
+def require_layout(progress: Progress, weights: Blocks, path: Path) -> None:
+    """Refuse a checkpoint of another network.
+
+    Args:
+        progress: what was loaded.
+        weights: of the network that it should be of.
+        path: of the checkpoint, for the refusal.
+    """
+    layout = [(name, each.shape) for name, each in weights.items()]
+    state = progress.state
+    parts = [state.weights, progress.average, state.scale, state.origin]
+    for blocks in (*parts, *state.update.values(), *progress.ring):
+        if blocks and [(name, each.shape) for name, each in blocks.items()] != layout:
+            raise DataError(f"{path} is of another network: start again without --resume.")
+        if not all(each.is_floating_point() for each in blocks.values()):
+            raise DataError(f"{path} has weights that are no numbers: start again.")
 
 
 def flat(progress: Progress) -> Iterator[tuple[str, Tensor]]:

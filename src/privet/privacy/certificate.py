@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from privet import __version__
 from privet.errors import ConfigError, PrivacyError
+from privet.plain_json import WRONG_VALUES
 from privet.privacy import events
 from privet.privacy.accountants import PLD, RDP, accountant_version, tightest
 from privet.privacy.budget import Guarantee, Relation, Unit, decimals, round_up
@@ -132,7 +133,7 @@ class Certificate:
             )
         try:
             return _from_fields(body)
-        except (ConfigError, PrivacyError, KeyError, TypeError, ValueError) as error:
+        except (ConfigError, PrivacyError, *WRONG_VALUES) as error:
             raise PrivacyError(
                 f"This certificate is damaged ({error!r}): put back a copy."
             ) from None
@@ -336,12 +337,18 @@ def _from_fields(body: Mapping[str, Any]) -> Certificate:
         guarantee=guarantee,
         plan=plan,
         composition=str(body["composition_across_runs"]),
-        public=tuple(body["public"]),
-        declared=dict(body["declared"]),
-        outside=tuple(body["outside_guarantee"]),
+        public=_texts(body["public"]),
+        declared={str(name): float(size) for name, size in body["declared"].items()},
+        outside=_texts(body["outside_guarantee"]),
         seeded=bool(body["seeded_noise"]),
         accountant_version=str(body["accountant_version"]),
         privet_version=str(body["privet_version"]),
         spends=tuple(map(Spend.from_json, body.get("spends", ()))),
         secure_noise=bool(body.get("secure_noise", False)),
     )
+
+
+def _texts(values: Any) -> tuple[str, ...]:
+    if not isinstance(values, list) or not all(isinstance(each, str) for each in values):
+        raise TypeError(f"{values!r} is no list of texts")
+    return tuple(values)

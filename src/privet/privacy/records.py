@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -28,6 +29,10 @@ class Promise:
     unit: Unit
     filter_order: int
     secure_noise: bool = False
+
+    def __post_init__(self) -> None:
+        if self.filter_order < 2:
+            raise ValueError(f"a filter has no order {self.filter_order}")
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
@@ -70,12 +75,28 @@ class Record:
     portion: str | None = None
 
     def __post_init__(self) -> None:
+        self._check_types()
         planned = () if self.plan is None else self.plan.events
         if not self.spent:
             object.__setattr__(self, "spent", (0,) * len(planned))
         pairs = zip(self.spent, planned, strict=True)
         if not all(0 <= count <= event.count for count, event in pairs):
             raise ValueError(f"{self.spent} spent of {self.plan}")
+
+    def _check_types(self) -> None:
+        """What a file says of a reservation may be anything, and decides what is left."""
+        texts = (self.id, self.label, self.opened_at, *self.outside)
+        if not all(isinstance(each, str) for each in texts):
+            raise TypeError("a name is no text")
+        if not (self.portion is None or isinstance(self.portion, str)):
+            raise TypeError("a portion's name is no text")
+        if not (isinstance(self.alone, bool) and isinstance(self.seeded, bool)):
+            raise TypeError("a truth is no truth")
+        if not all(type(each) is int for each in self.spent):
+            raise TypeError(f"{self.spent} are no counts")
+        size = self.declared_size
+        if not (0 <= self.epsilon < math.inf) or not (size is None or 0 < size < math.inf):
+            raise ValueError(f"ε = {self.epsilon} for {size} units")
 
     @property
     def declares(self) -> bool:

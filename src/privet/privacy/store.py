@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privet.errors import ConfigError, LedgerError, PrivacyError, PrivetError
+from privet.plain_json import WRONG_VALUES, parsed
 from privet.privacy.records import Promise, Record
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 1
 _APPLICATION_ID = 0x50525654  # "PRVT"
 _PROMISE, _TALLY = "promise", "tally"
+_TALLIED = {"ledger": str, "reservations": int, "changes": int}
 _SECONDS_TO_WAIT = 60.0
 _LOCK = threading.RLock()  # SQLite serialises processes; this serialises threads
 _STORES: weakref.WeakSet[Store] = weakref.WeakSet()
@@ -190,11 +192,14 @@ class Books:
     def tally(self) -> dict[str, Any]:
         """Which ledger this is, how many reservations it has and how often it was changed."""
         try:
-            return self.body(_TALLY)
+            found = self.body(_TALLY)
         except LedgerError:
             raise
         except PrivacyError:
             raise LedgerError(_damaged(self._path)) from None
+        if {name: type(each) for name, each in found.items()} != _TALLIED:
+            raise LedgerError(_damaged(self._path))
+        return found
 
     def add(self, record: Record) -> None:
         """A new reservation."""
@@ -216,8 +221,11 @@ class Books:
         key, body, seal = row
         if not isinstance(body, str) or _seal(key, body) != seal:
             raise LedgerError(_damaged(self._path))
-        content: dict[str, Any] = json.loads(body)
-        return content
+        with self._understood():
+            content = parsed(body)
+            if not isinstance(content, dict):
+                raise TypeError(f"{key} is no object")
+            return content
 
     def promise(self) -> Promise:
         """What the ledger was created for."""
@@ -232,7 +240,7 @@ class Books:
     def _understood(self) -> Iterator[None]:
         try:
             yield
-        except (ConfigError, KeyError, TypeError, ValueError) as error:
+        except (ConfigError, *WRONG_VALUES) as error:
             raise LedgerError(
                 f"Ledger {self._path} holds a record that this Privet cannot read ({error!r})."
             ) from None

@@ -33,9 +33,15 @@ def _one_encoder(text: str) -> EncoderChoice:
 
 def _several(text: str) -> list[str]:
     """What stands between +, but for that of a number such as 1e+3 and of a file's name."""
-    if Path(text).expanduser().is_file():
-        return [text]
-    return _BETWEEN.split(text)
+    return [text] if _is_there(text) else _BETWEEN.split(text)
+
+
+def _is_there(text: str) -> bool:
+    """Names that no disk could have are none."""
+    try:
+        return Path(text).expanduser().is_file()
+    except (OSError, RuntimeError):
+        return False
 
 
 def _is_file(text: str) -> bool:

@@ -12,7 +12,9 @@ from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
 from enum import Enum
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
+from privet.data.guard import shown
 from privet.errors import ConfigError, DataError
+from privet.plain_json import WRONG_VALUES
 
 Hint: TypeAlias = Any
 
@@ -55,21 +57,24 @@ class Forms:
             body = dict(body)
             kind = _looked_up(table, body.pop("kind", None), where)
             return self._made_fields(kind.cls, {**body, **kind.fixed}, where)
-        if body is None or hint is Any:
+        if hint is Any or (body is None and _without_none(hint) is not hint):
             return body
         hint = _without_none(hint)
         if isinstance(hint, type) and is_dataclass(hint):
             return self._made_fields(hint, body, where)
-        if _form(hint) is tuple and self._table(_element(hint)) is not None:
-            return tuple(self.made(_element(hint), each, where) for each in body)
+        if _form(hint) is tuple:
+            if not isinstance(body, list | tuple):
+                raise ConfigError(f"{where} is {body!r}, which is no list.")
+            found = tuple(self.made(_element(hint), each, where) for each in body)
+            return _of_length(found, list(get_args(hint)[1:]), where)
         return _checked(hint, body, where)
 
     def restored(self, cls: type, body: Any) -> Any:
         """A saved configuration; refused as bad data where it cannot be one."""
         try:
             return self.made(cls, body, "config")
-        except (ConfigError, TypeError, ValueError, KeyError) as error:
-            raise DataError(f"The configuration cannot be read ({error}).") from None
+        except (ConfigError, *WRONG_VALUES) as error:
+            raise DataError(f"The configuration cannot be read ({shown(error)}).") from None
 
     def read(
         self, hint: Hint, text: str, where: str, defaults: Mapping[type, Any] | None = None
@@ -221,9 +226,9 @@ def _without_none(hint: Hint) -> Hint:
 
 def _checked(hint: Hint, body: Any, where: str) -> Any:
     """A plain value of the annotated type."""
-    if _form(hint) is tuple:
-        return _of_length(tuple(body), list(get_args(hint)[1:]), where)
     if _form(hint) is Literal:
+        if body not in get_args(hint):
+            raise ConfigError(f"{where} is {body!r}: choose {', '.join(get_args(hint))}.")
         return body
     if isinstance(hint, type) and issubclass(hint, Enum):
         return hint(body)

@@ -25,6 +25,7 @@ from privet.recipes.run_folder import (
     SYNTHETIC,
     TABLE_PARQUET,
     RunFolder,
+    understood,
 )
 from privet.recipes.shared_model import Shared, SharedModel
 from privet.recipes.trained_network import finished_config
@@ -43,6 +44,11 @@ def load(folder: str | os.PathLike[str]) -> Shared | SyntheticSet | SyntheticRow
             that `privet export --to safetensors` or `--to parquet` wrote. Nothing is unpickled.
     """
     place = Path(folder).expanduser()
+    with understood(place):
+        return _loaded(place)
+
+
+def _loaded(place: Path) -> Shared | SyntheticSet | SyntheticRows:
     RunFolder(place).refuse_other_layouts()
     if RunFolder(place).holds_run or RunFolder(place, SHARED).holds_run:
         return load_classifier(place)
@@ -52,10 +58,14 @@ def load(folder: str | os.PathLike[str]) -> Shared | SyntheticSet | SyntheticRow
         if synthesis.holds_run:
             finished_set_config(synthesis)
             return _set(place / SYNTHETIC, synthesis)
-    if synthesis.has(CERTIFICATE) and any(is_shard(each.name) for each in place.iterdir()):
+    if (
+        place.is_dir()
+        and synthesis.has(CERTIFICATE)
+        and any(is_shard(each.name) for each in place.iterdir())
+    ):
         return _set(place, synthesis)
     raise ConfigError(
-        f"{shown(folder)} holds no run and no export of one: give the folder of a finished "
+        f"{shown(place)} holds no run and no export of one: give the folder of a finished "
         "'privet train' or 'privet synthesize'."
     )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from privet.errors import DataError
+from privet.plain_json import WRONG_VALUES
 from privet.privacy import Ledger, Reservation
 from privet.recipes.models import ImageShape
 from privet.recipes.run_folder import STATE, RunFolder
@@ -62,7 +63,7 @@ class MergedConfig:
                 soft_labels=bool(body["soft_labels"]),
                 runs={str(name): dict(made_by) for name, made_by in body["runs"].items()},
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except WRONG_VALUES as error:
             raise DataError(f"The configuration cannot be read ({error!r}).") from None
 
 
@@ -104,5 +105,5 @@ def sources_of(folder: RunFolder) -> tuple[Source, ...]:
             Source(**{**each, "public": tuple(each["public"])})
             for each in folder.read(STATE)["runs"]
         )
-    except (KeyError, TypeError) as error:
+    except WRONG_VALUES as error:
         raise DataError(f"{folder} does not say what it was merged from ({error!r}).") from None

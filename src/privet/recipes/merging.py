@@ -42,6 +42,7 @@ from privet.recipes.run_folder import (
     STATE,
     SYNTHETIC,
     RunFolder,
+    understood,
 )
 from privet.recipes.set_card import write_card
 from privet.recipes.sets import UNLABELLED
@@ -124,6 +125,7 @@ def merge(
         folders = [set_folder(each) for each in runs]
         for folder in folders:
             stack.enter_context(folder.claimed())  # so that nobody adds images meanwhile
+        stack.enter_context(understood("one of those folders"))
         parts = list(_parts(folders))
         config = _merged(parts, listener)
         sources = {(each.ledger, each.reservation): each for part in parts for each in part.sources}

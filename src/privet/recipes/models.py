@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
 
+from privet import plain_json
 from privet.augment import to_float
-from privet.errors import ConfigError
+from privet.data.guard import shown
+from privet.errors import ConfigError, DataError
 from privet.models import (
     MLP,
     ConvEncoder,
@@ -43,6 +46,7 @@ Shape = tuple[int, ...]
 
 _FEATURE_BATCH = 64
 _LEAST_DEVIATION = 1e-3
+_MOST_WIDTH, _MOST_DEPTH = 2**20, 1000
 
 
 class Model(Protocol):
@@ -73,12 +77,25 @@ class Model(Protocol):
         """The same network with any weights, to load trained ones into."""
 
 
+def _check_sizes(model: Any) -> None:
+    """Refuse widths, depths and such that no network has."""
+    for each in fields(model):
+        value = getattr(model, each.name)
+        most = _MOST_DEPTH if each.name == "depth" else _MOST_WIDTH
+        for size in value if isinstance(value, tuple) else (value,):
+            if type(size) is int and each.name != "version" and not 1 <= size <= most:
+                raise ConfigError(f"The model's {each.name} is {size}: give 1 to {most:,}.")
+
+
 class _Plain(ABC):
     """For models that see rows as they are, and need nothing but their settings to be made."""
 
     takes: tuple[str, ...] = ("images",)
     sees_inputs = True
     treated_as_public: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_sizes(self)
 
     def input_shape(self, shape: Shape) -> tuple[int, ...]:
         """As it is."""
@@ -210,6 +227,9 @@ class _Features(ABC):
     sees_inputs = False
     num_features: ClassVar[int]
     hidden: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        _check_sizes(self)
 
     def input_shape(self, shape: Shape) -> tuple[int, ...]:
         """One vector an image."""
@@ -371,18 +391,41 @@ def features(encoder: nn.Module, images: Tensor) -> Tensor:
     return torch.cat(found)
 
 
+def require_room(model: Model, shape: Shape, num_classes: int) -> None:
+    """Refuse a network whose weights this machine's memory cannot hold, before it is made."""
+    with torch.device("meta"):
+        found = all_weights(model.outline(shape, num_classes)).values()
+    needed = sum(each.nbytes for each in found)
+    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > there:
+        raise ConfigError(
+            f"The model's weights take {needed:,} bytes and this machine has {there:,}: choose a "
+            "smaller --model."
+        )
+
+
 def load_weights(network: nn.Module, tensors: dict[str, Tensor]) -> None:
     """Put saved parameters and buffers in place of a network's own."""
     known = dict(all_weights(network))
-    odd = sorted(known.keys() ^ tensors.keys())
-    if odd:
-        raise ConfigError(f"The saved weights and the model differ in {odd[0]!r}: train it again.")
+    require_weights(known, tensors)
     with torch.no_grad():
         for name, parameter in network.named_parameters():
             parameter.copy_(tensors[name])
     for name, _ in network.named_buffers():
         owner, _, leaf = name.rpartition(".")
         setattr(network.get_submodule(owner), leaf, tensors[name])
+
+
+def require_weights(known: dict[str, Tensor], tensors: dict[str, Tensor]) -> None:
+    """Refuse saved tensors with other names, shapes or types than a network's own."""
+    layouts = [
+        {name: (each.shape, each.dtype) for name, each in found.items()}
+        for found in (known, tensors)
+    ]
+    odd = sorted(known.keys() ^ tensors.keys())
+    odd += [name for name in known if layouts[0][name] != layouts[1].get(name)]
+    if odd:
+        raise ConfigError(f"The saved weights and the model differ in {odd[0]!r}: train it again.")
 
 
 def all_weights(network: nn.Module) -> dict[str, Tensor]:
@@ -449,7 +492,7 @@ class _Mirrored(nn.Module):
 def is_gpt2(folder: Path) -> bool:
     """Whether a folder's config.json says so."""
     try:
-        body = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        body = plain_json.read(folder / "config.json")
     except (OSError, ValueError):
         return False
     return isinstance(body, dict) and body.get("model_type") == "gpt2"
@@ -461,4 +504,7 @@ def _architecture(folder: Path) -> str:
         raise ConfigError(
             f"{folder} has no config.json; give a folder of a saved ViT, DeiT or GPT-2."
         )
-    return json.dumps(json.loads(file.read_text(encoding="utf-8")), sort_keys=True)
+    try:
+        return json.dumps(plain_json.read(file), sort_keys=True)
+    except (OSError, ValueError) as error:
+        raise DataError(f"{shown(file)} cannot be read ({shown(error)}).") from None

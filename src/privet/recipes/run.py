@@ -40,6 +40,7 @@ from privet.recipes.run_folder import (
     RESULT,
     STATE,
     RunFolder,
+    understood,
 )
 from privet.recipes.run_ledger import find_or_reserve, open_ledger
 from privet.recipes.run_log import Costs, Listener, Recorder, stoppable
@@ -159,7 +160,7 @@ def _recovered(
     stage: Stage, stored: dict[str, Any], folder: RunFolder, listener: Listener
 ) -> tuple[Stage, EnginePlan | None, RunState]:
     """What the killed process knew; warmed up again if there is no checkpoint yet."""
-    engine = None if stored["engine"] is None else _engine(stored["engine"])
+    engine = None if stored["engine"] is None else _engine(stored["engine"], folder)
     if stage.release is not None:
         if folder.has(STATE):
             return stage, engine, RunState.from_json(folder.read(STATE))
@@ -370,12 +371,13 @@ def _write_config(folder: RunFolder, stage: Stage, engine: EnginePlan | None) ->
     folder.write(CONFIG, body)
 
 
-def _engine(body: dict[str, Any]) -> EnginePlan:
-    return EnginePlan(
-        engine=Engine(name=body["name"], physical_batch=body["physical_batch"]),
-        seconds_per_unit=body["seconds_per_unit"],
-        reason=body["reason"],
-    )
+def _engine(body: dict[str, Any], folder: RunFolder) -> EnginePlan:
+    with understood(folder):
+        return EnginePlan(
+            engine=Engine(name=body["name"], physical_batch=int(body["physical_batch"])),
+            seconds_per_unit={name: float(s) for name, s in body["seconds_per_unit"].items()},
+            reason=str(body["reason"]),
+        )
 
 
 def _divisor(hedge: Hedge, stage: Stage, reservation: Reservation) -> float:
@@ -397,4 +399,6 @@ def _divisor(hedge: Hedge, stage: Stage, reservation: Reservation) -> float:
 def _progress(stage: Stage, folder: RunFolder) -> Progress:
     if not folder.has(CHECKPOINT):
         return Progress.start(dict(trainable(stage.network)))
-    return checkpoints.load(folder / CHECKPOINT, str(stage.device))
+    found = checkpoints.load(folder / CHECKPOINT, str(stage.device))
+    checkpoints.require_layout(found, dict(trainable(stage.network)), folder / CHECKPOINT)
+    return found

@@ -10,6 +10,7 @@ from typing import Any, Protocol, Self
 from privet.errors import ConfigError
 from privet.privacy import Budget, Relation, Unit
 from privet.recipes.encoder_names import placed_encoders
+from privet.recipes.forms import Forms
 from privet.recipes.models import Model, is_gpt2
 from privet.recipes.row_kinds import RowKind
 from privet.recipes.sets import DataChoice
@@ -57,7 +58,8 @@ class Words:
 
     def over(self, earlier: Mapping[str, Any]) -> Self:
         """What was asked for before, where nothing is asked for now."""
-        return type(self)(**{**earlier, **self.given})
+        saved: Self = Forms({}).restored(type(self), {**asdict(type(self)()), **earlier})
+        return replace(saved, **self.given)
 
     @property
     def given(self) -> dict[str, Any]:
@@ -224,9 +226,17 @@ def read_model(text: str) -> Model:
 def _placed_model(text: str) -> str:
     """A folder's name in full; anything else as it is."""
     folder, colon, settings = text.partition(":")
-    if folder in FORMS.tables[Model] or not Path(folder).expanduser().is_dir():
+    if folder in FORMS.tables[Model] or not is_folder(folder):
         return text
     return f"{absolute(folder)}{colon}{settings}"
+
+
+def is_folder(text: str) -> bool:
+    """Whether what was typed is one; names that no disk could have are none."""
+    try:
+        return Path(text).expanduser().is_dir()
+    except (OSError, RuntimeError):
+        return False
 
 
 def absolute(path: str) -> str:

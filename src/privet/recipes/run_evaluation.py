@@ -22,7 +22,7 @@ from privet.recipes.models import features
 from privet.recipes.reading import public_rows, read_test_rows
 from privet.recipes.run_certificate import spending_certificate_of
 from privet.recipes.run_config import RunConfig
-from privet.recipes.run_folder import ENSEMBLE, MODEL, RunFolder
+from privet.recipes.run_folder import ENSEMBLE, MODEL, RunFolder, understood
 from privet.recipes.stored_evaluation import Kind, store
 from privet.recipes.text_evaluation import TextEvaluation, evaluated_text
 from privet.recipes.trained_network import finished_config, saved_tensors, trained_network
@@ -97,7 +97,7 @@ def evaluate(out: Path, test: str | None = None) -> Evaluation | TextEvaluation:
     """
     folder = RunFolder(out)
     config = finished_config(folder)
-    with folder.claimed():  # so that no new run takes its place meanwhile
+    with folder.claimed(), understood(folder):  # so that no new run takes its place meanwhile
         found: Evaluation | TextEvaluation
         if config.rows.words:
             found = evaluated_text(folder, config, test)

@@ -27,7 +27,16 @@ from privet.recipes.finished_set import finished_set_config
 from privet.recipes.loading import SHARED, load_classifier
 from privet.recipes.row_kinds import ImageRows, TableRows, TextRows
 from privet.recipes.run_certificate import certificate_of
-from privet.recipes.run_folder import CARD, CERTIFICATE, CONFIG, MODEL, RESULT, SYNTHETIC, RunFolder
+from privet.recipes.run_folder import (
+    CARD,
+    CERTIFICATE,
+    CONFIG,
+    MODEL,
+    RESULT,
+    SYNTHETIC,
+    RunFolder,
+    understood,
+)
 from privet.recipes.set_card import beside, certificate_text
 from privet.recipes.shared_model import SharedModel
 from privet.recipes.trained_network import finished_config, saved_tensors
@@ -124,15 +133,15 @@ def export(run: Path, to: str, out: Path, *, force: bool = False) -> Exported:
     for command, formats in _FORMATS.items():
         folder = RunFolder(run, command)
         if folder.holds_run:
-            _FINISHED[command](folder)
+            _require_finished(folder)
             if to not in formats:
                 raise ConfigError(
                     f"--to is {shown(to)}: for a run of 'privet {command}' choose one of "
                     f"{', '.join(formats)}."
                 )
             _require_outside(out)
-            with folder.claimed():
-                _FINISHED[command](folder)
+            with folder.claimed(), understood(folder):
+                _require_finished(folder)
                 order = _Order(
                     folder=folder,
                     certificate=certificate_of(folder),
@@ -144,6 +153,11 @@ def export(run: Path, to: str, out: Path, *, force: bool = False) -> Exported:
         f"{shown(run)} holds no run of 'privet train', 'privet synthesize' or 'privet federate': "
         "give the folder of one."
     )
+
+
+def _require_finished(folder: RunFolder) -> None:
+    with understood(folder):
+        _FINISHED[folder.command](folder)
 
 
 def _require_outside(out: Path) -> None:

@@ -15,10 +15,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from privet import plain_json
 from privet.data.disk import sync_folder, writing
 from privet.data.guard import shown
 from privet.data.png_folders import remove_png_folders
 from privet.errors import ConfigError, DataError, Stopped
+from privet.plain_json import WRONG_VALUES
 from privet.recipes.event_file import PATTERN
 
 CONFIG = "config.json"
@@ -74,6 +76,18 @@ class _Body(dict[str, Any]):
         raise DataError(f"{shown(self._path)} has no {key!r}: {self._remedy}.")
 
 
+@contextmanager
+def understood(folder: object) -> Iterator[None]:
+    """Turn what comes of files that were edited into one sentence that names their folder."""
+    try:
+        yield
+    except WRONG_VALUES as error:
+        raise DataError(
+            f"The files of the run in {shown(folder)} do not fit together ({shown(repr(error))}): "
+            "put back copies of those that were edited."
+        ) from error
+
+
 class RunFolder:
     """One run's place on disk."""
 
@@ -113,15 +127,14 @@ class RunFolder:
         """Whether a run was begun here."""
         try:
             return self.has(CONFIG) and self.read(CONFIG).get("schema") == self.schema
-        except (DataError, AttributeError):
+        except DataError:
             return False
 
     def refuse_other_layouts(self) -> None:
         """What another version wrote is none of ours, and should not look like nothing at all."""
         if not self.has(CONFIG):
             return
-        body = self.read(CONFIG)
-        schema = str(body.get("schema") if isinstance(body, dict) else None)
+        schema = str(self.read(CONFIG).get("schema"))
         if schema.partition("/")[0] in _OURS and schema.partition("/")[2] != _LAYOUT:
             raise DataError(
                 f"{shown(self / CONFIG)} has the layout {shown(schema)!r}, which this Privet does "
@@ -130,6 +143,8 @@ class RunFolder:
 
     def check_free(self, *, force: bool) -> None:
         """Refuse a place where a new run would overwrite something; nothing is written."""
+        if self.path.is_symlink():
+            raise ConfigError(f"{self} is a link: give the folder itself as --out.")
         if not self.path.exists():
             return
         if not self.path.is_dir():
@@ -159,6 +174,7 @@ class RunFolder:
         except OSError as error:
             raise ConfigError(f"{self} cannot be made ({error.strerror}).") from None
         try:
+            self._refuse_links()
             with self._locked():
                 self._sweep()
                 yield
@@ -166,6 +182,15 @@ class RunFolder:
             for folder in missing:
                 if folder.is_dir() and not any(folder.iterdir()):
                     folder.rmdir()
+
+    def _refuse_links(self) -> None:
+        """A run writes into its own folder alone, whatever lies there."""
+        link = next((each for each in self.path.iterdir() if each.is_symlink()), None)
+        if link is not None:
+            raise ConfigError(
+                f"{shown(link)} is a link, and runs write into their own folder alone: put the "
+                "file itself there, or remove it."
+            )
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -229,11 +254,12 @@ class RunFolder:
         """A JSON file; refused with a remedy if it cannot be read, or lacks what is asked of it."""
         path = self.path / name
         try:
-            body = json.loads(path.read_text(encoding="utf-8"))
+            body = plain_json.read(path)
         except (OSError, ValueError) as error:
-            raise DataError(f"{shown(path)} cannot be read ({error}): {remedy}.") from None
-        found: dict[str, Any] = _Body(body, path, remedy) if isinstance(body, dict) else body
-        return found
+            raise DataError(f"{shown(path)} cannot be read ({shown(error)}): {remedy}.") from None
+        if not isinstance(body, dict):
+            raise DataError(f"{shown(path)} is no JSON object: {remedy}.")
+        return _Body(body, path, remedy)
 
     def write(self, name: str, body: Mapping[str, Any]) -> None:
         """A JSON file, whole or not at all."""
@@ -257,6 +283,7 @@ class RunFolder:
         draft = self.path / (name + _PART)
         with writing(self.path / name):
             draft.parent.mkdir(exist_ok=True)
+            draft.unlink(missing_ok=True)  # a link that lies there is not followed
             try:
                 write(draft)
                 with draft.open("rb") as written:

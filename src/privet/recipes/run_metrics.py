@@ -14,6 +14,7 @@ from typing import Any
 from PIL import Image
 
 from privet.data.disk import writing
+from privet.plain_json import parsed
 from privet.recipes.event_file import PATTERN, EventFile, check_installed
 from privet.recipes.run_folder import METRICS, SAMPLES, TENSORBOARD, RunFolder
 
@@ -93,7 +94,7 @@ def _lines(folder: RunFolder) -> list[Line]:
     text = (folder / METRICS).read_text(encoding="utf-8", errors="replace")
     for line in text.splitlines():
         try:
-            body = json.loads(line)
+            body = parsed(line)
             _ = int(body["step"])
         except (ValueError, KeyError, TypeError):
             continue

@@ -12,12 +12,12 @@ from typing import Any
 
 from privet.data.disk import write_whole
 from privet.data.guard import shown
-from privet.errors import ConfigError, DataError
+from privet.errors import ConfigError
 from privet.recipes.attack_story import attack_story
 from privet.recipes.federated_set import FEDERATE
 from privet.recipes.finished_set import finished_set_config, finished_table_config, made_table
 from privet.recipes.model_story import model_story
-from privet.recipes.run_folder import REPORT, RunFolder
+from privet.recipes.run_folder import REPORT, RunFolder, understood
 from privet.recipes.set_story import set_story
 from privet.recipes.table_story import table_story
 from privet.recipes.trained_network import finished_config
@@ -85,8 +85,9 @@ def report(
     own = out is None and len(runs) == 1
     if place.exists() and not (own or force):
         raise ConfigError(f"{shown(place)} exists already: choose another --out, or add --force.")
-    text = page(stories[0]) if len(stories) == 1 else comparison(_told_apart(stories))
-    content = text.encode()
+    with understood(runs[0] if len(runs) == 1 else "those folders"):
+        text = page(stories[0]) if len(stories) == 1 else comparison(_told_apart(stories))
+        content = text.encode()
     if not place.parent.is_dir():
         raise ConfigError(f"{shown(place.parent)} is no folder: choose another --out.")
     write_whole(place, memoryview(content))
@@ -99,16 +100,11 @@ def story(path: Path) -> Story:
     for command, (require_finished, told) in _COMMANDS.items():
         folder = RunFolder(path, command)
         if folder.holds_run:
-            try:
+            with understood(folder):
                 if command == "synthesize" and made_table(folder):
                     require_finished, told = finished_table_config, table_story
                 require_finished(folder)
                 return told(folder)
-            except (KeyError, TypeError, AttributeError) as error:
-                raise DataError(
-                    f"The files of the run in {folder} do not fit together ({error!r}): put back "
-                    "copies of those that were edited."
-                ) from None
     raise ConfigError(
         f"{shown(path)} holds no run of 'privet train', 'privet synthesize' or 'privet federate': "
         "give the folder of one."

@@ -30,7 +30,7 @@ from privet.privacy import Event, Guarantee, Ledger, Plan, PoissonSteps, Reserva
 from privet.privacy.accountants import PLD
 from privet.public import PublicRows, final_linear
 from privet.public.warm_up import seeded
-from privet.recipes.models import CentredHead, LocalLanguageModel, features
+from privet.recipes.models import CentredHead, LocalLanguageModel, features, require_room
 from privet.recipes.paid_sets import PaidSet, check_words, paid_set
 from privet.recipes.private_training import check, expected_rows, noise_for, treated_as_public
 from privet.recipes.reading import public_rows, read_rows, tested_words
@@ -304,6 +304,7 @@ def staged_with(
     keys = Keys(config.training.seed, _view_seed(noise_seed))
     shape = config.rows.shape
     place = usable_device(device)
+    require_room(config.model, shape, len(config.class_names))
     with seeded(keys.generator(Purpose.WEIGHTS)):
         network = config.model.network(shape, len(config.class_names)).eval()
         if isinstance(config.model, LocalLanguageModel):

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from privet.errors import DataError
+from privet.errors import ConfigError, DataError
 from privet.hedge import PoissonSum
 from privet.measure import Accuracy, Perplexity
+from privet.plain_json import WRONG_VALUES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,5 +55,5 @@ class RunState:
             noted = {field.name: body[field.name] for field in fields(cls)}
             mechanism = PoissonSum(**body["mechanism"])
             return cls(**{**noted, "mechanism": mechanism, "public_only": found})
-        except (KeyError, TypeError, ValueError) as error:
+        except (ConfigError, *WRONG_VALUES) as error:
             raise DataError(f"run.json cannot be read ({error!r}): start again.") from None

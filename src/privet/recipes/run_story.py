@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -11,6 +10,7 @@ from typing import Any
 
 from privet.data.guard import shown
 from privet.errors import DataError, LedgerError
+from privet.plain_json import parsed
 from privet.privacy import Certificate, Ledger
 from privet.privacy.budget import decimals, round_up
 from privet.privacy.certificate import NOTHING_PRIVATE
@@ -191,7 +191,7 @@ def metric_lines(folder: RunFolder) -> list[dict[str, Any]]:
         return []
     try:
         lines = (folder / METRICS).read_text(encoding="utf-8").splitlines()
-        return [{**each, "step": int(each["step"])} for each in map(json.loads, lines)]
+        return [{**each, "step": int(each["step"])} for each in map(parsed, lines)]
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(
             f"{shown(folder / METRICS)} is damaged ({error}): remove it to go without curves."

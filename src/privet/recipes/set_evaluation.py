@@ -34,7 +34,7 @@ from privet.recipes.public_diffusion import Progress
 from privet.recipes.public_synthesis import PublicConfig
 from privet.recipes.releases import OnStep
 from privet.recipes.run_certificate import certificate_of
-from privet.recipes.run_folder import MEMORISATION, STATE, SYNTHETIC, RunFolder
+from privet.recipes.run_folder import MEMORISATION, STATE, SYNTHETIC, RunFolder, understood
 from privet.recipes.set_extractors import EXTRACTORS, Eye, Look
 from privet.recipes.set_panel import PanelScore, panel_names, panel_scores
 from privet.recipes.set_quality import MOST, Closest, Extractor, SetQuality, set_quality
@@ -169,7 +169,7 @@ def evaluate_set(
     kinds = panel_names(panel)
     look = EXTRACTORS[named(EXTRACTORS, extractor or "cnn", "--extractor")]
     folder = set_folder(out)
-    with folder.claimed():  # so that nobody adds images while they are looked at
+    with folder.claimed(), understood(folder):  # so that nobody adds images meanwhile
         with _looking(folder) if real else nullcontext() as private:
             found = _evaluated(folder, look, kinds, test, note, progress, private)
         picture = None if found.picture is None else found.picture.name

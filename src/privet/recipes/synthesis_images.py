@@ -39,8 +39,10 @@ class Wanted:
     png: bool = False
 
     def __post_init__(self) -> None:
-        if self.count < 1:
+        if isinstance(self.count, bool) or not isinstance(self.count, int) or self.count < 1:
             raise ConfigError(f"--count is {self.count}: give 1 or more.")
+        if not isinstance(self.png, bool):
+            raise ConfigError(f"--png is {self.png!r}: give it or leave it out.")
 
     def grown(self, count: int | None, png: bool) -> Wanted:
         """As much as before, or more."""
@@ -55,7 +57,7 @@ class Wanted:
             return False
         result = folder.read(RESULT)
         count = result.get("images", result.get("rows"))
-        return bool(count == self.count and result.get("png", False) >= self.png)
+        return bool(count == self.count and bool(result.get("png")) >= self.png)
 
 
 def check_space(folder: RunFolder, config: Layout, wanted: Wanted, stages: int = 0) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from privet.data.guard import shown
 from privet.errors import ConfigError, DataError
-from privet.recipes.models import Model, Shape, load_weights
+from privet.recipes.models import Model, Shape, all_weights, load_weights, require_weights
 from privet.recipes.run_config import RunConfig
 from privet.recipes.run_folder import CONFIG, RESULT, RunFolder
 
@@ -27,8 +28,11 @@ def finished_config(folder: RunFolder) -> RunConfig:
 
 def trained_network(weights: Path, model: Model, shape: Shape, num_classes: int) -> nn.Module:
     """What learned, with the weights of a file; nothing is unpickled."""
+    tensors = saved_tensors(weights)
+    with torch.device("meta"):  # before memory is taken for what a file says of sizes
+        require_weights(all_weights(model.outline(shape, num_classes)), tensors)
     network = model.outline(shape, num_classes).eval()
-    load_weights(network, saved_tensors(weights))
+    load_weights(network, tensors)
     return network
 
 

@@ -1,4 +1,4 @@
-"""Claim: a million hostile inputs, and Privet reads each or refuses it in one sentence.
+"""Claim: Privet reads hostile inputs, or refuses each in one sentence.
 
     python benchmarks/fuzz.py [--only TEXT] [--minutes M] [--share 0.1] [--stale] [--list]
     python benchmarks/fuzz.py --case TARGET NUMBER

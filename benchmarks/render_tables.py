@@ -687,6 +687,21 @@ def audited_bugs() -> str:
     return _table(("planted", "audits", "that called it broken"), lines)
 
 
+def secure_noise() -> str:
+    """What it costs."""
+    found = _results("secure_noise")
+    lines = [
+        ("a number of the usual noise", f"{found['usual_nanoseconds']:.0f} ns"),
+        ("a number of secure noise", f"{found['secure_nanoseconds']:.0f} ns"),
+        ("ratio of both, side by side", f"{found['ratio']:g} ×"),
+        (
+            f"a release of {found['rows']:,} rows of {found['size']} numbers, secure over usual",
+            f"{found['release_ratio']:.2f} ×",
+        ),
+    ]
+    return _table(("one thread", ""), lines)
+
+
 def attacks() -> str:
     """Membership inference at every level, beside the most that is allowed."""
     rows = [row for row in _kept("attacks")["runs"] if row["attack"] == "membership"]
@@ -784,6 +799,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "hybrid": hybrid,
     "audits": audits,
     "audited_bugs": audited_bugs,
+    "secure_noise": secure_noise,
     "attacks": attacks,
     "extractions": extractions,
     "fuzz": fuzz,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from types import UnionType
 from typing import Any
 
 WRONG_VALUES = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
@@ -34,6 +36,19 @@ def parsed(text: str | bytes) -> Any:
         return json.loads(words, object_pairs_hook=_each_once, parse_int=_whole)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+
+
+def require(body: Mapping[str, Any], **kinds: type | UnionType) -> None:
+    """Refuse values of other types by a `TypeError`, and what is missing by a `KeyError`.
+
+    Args:
+        body: an object.
+        kinds: the type of each value by its key; a truth value is no number.
+    """
+    for name, kind in kinds.items():
+        value = body[name]
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            raise TypeError(f"{name} is {value!r}")
 
 
 def _whole(digits: str) -> int:

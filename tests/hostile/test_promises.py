@@ -17,7 +17,7 @@ import privet
 from privet.data import load
 from privet.errors import ConfigError, DataError, PrivacyError, PrivetError
 from privet.federate.messages import Answer
-from privet.plain_json import parsed, read
+from privet.plain_json import WRONG_VALUES, parsed, read, require
 from privet.privacy import Certificate, GaussianRelease, Ledger, Plan
 from privet.recipes.models import require_room
 from privet.recipes.run_config import read_model
@@ -245,3 +245,12 @@ def test_a_ledger_whose_record_was_sealed_again_is_refused(tmp_path, name, value
     connection.close()
     with pytest.raises(PrivacyError, match="cannot read"):
         Ledger.open(path)
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"step": "5"}, {"step": True}, {"step": None}, {"step": [5]}], ids=str
+)
+def test_values_of_other_types_are_refused(body):
+    with pytest.raises(WRONG_VALUES):
+        require(body, step=int)
+    require({"step": 5, "more": "x"}, step=int | None)

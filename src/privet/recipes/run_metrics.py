@@ -14,7 +14,7 @@ from typing import Any
 from PIL import Image
 
 from privet.data.disk import writing
-from privet.plain_json import parsed
+from privet.plain_json import WRONG_VALUES, parsed, require
 from privet.recipes.event_file import PATTERN, EventFile, check_installed
 from privet.recipes.run_folder import METRICS, SAMPLES, TENSORBOARD, RunFolder
 
@@ -95,8 +95,8 @@ def _lines(folder: RunFolder) -> list[Line]:
     for line in text.splitlines():
         try:
             body = parsed(line)
-            _ = int(body["step"])
-        except (ValueError, KeyError, TypeError):
+            require(body, step=int)
+        except WRONG_VALUES:
             continue
         found.append(body)
     return found

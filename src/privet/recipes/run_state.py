@@ -9,7 +9,7 @@ from typing import Any
 from privet.errors import ConfigError, DataError
 from privet.hedge import PoissonSum
 from privet.measure import Accuracy, Perplexity
-from privet.plain_json import WRONG_VALUES
+from privet.plain_json import WRONG_VALUES, require
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +47,7 @@ class RunState:
     def from_json(cls, body: Mapping[str, Any]) -> RunState:
         """What `to_json` was given."""
         try:
+            require(body, label=str, ledger=str, reservation=str | None, divisor=float | int | None)
             found = body["public_only"]
             if found is not None and "perplexity" in found:
                 found = Perplexity(**found)

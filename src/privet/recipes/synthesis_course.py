@@ -16,11 +16,12 @@ from typing import Any, Protocol, TypeVar
 from privet import __version__
 from privet.errors import ConfigError, Stopped
 from privet.hedge import Hedge, Randomness
+from privet.plain_json import require
 from privet.privacy import Certificate, Reservation
 from privet.privacy.records import State as LedgerState
 from privet.recipes.run import Session
 from privet.recipes.run_config import Saved, require_same
-from privet.recipes.run_folder import CERTIFICATE, CONFIG, LEDGER, STATE, RunFolder
+from privet.recipes.run_folder import CERTIFICATE, CONFIG, LEDGER, STATE, RunFolder, understood
 from privet.recipes.run_ledger import find_or_reserve, open_ledger
 from privet.recipes.run_metrics import begin_events, check_events
 from privet.recipes.run_stage import usable_device
@@ -60,6 +61,12 @@ class State:
     ledger: str
     first_count: int
     reservation: str | None = None
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> State:
+        """As a run noted it."""
+        require(body, label=str, ledger=str, first_count=int, reservation=str | None)
+        return cls(**{field.name: body[field.name] for field in fields(cls)})
 
 
 AnyStage = TypeVar("AnyStage", bound=Staged)
@@ -188,15 +195,16 @@ def _resume(
         raise ConfigError(f"The run in {folder} never began: start it again with --force.")
     with folder.claimed():
         stored = folder.read(CONFIG)
-        wanted = Wanted(count=stored["count"], png=stored["png"]).grown(count, png)
+        with understood(folder):
+            require(stored, count=int, png=bool)
+            wanted = Wanted(count=stored["count"], png=stored["png"]).grown(count, png)
+            state = State.from_json(folder.read(STATE))
         stage = making.staged(
             asked.over(stored["asked"]),
             seeded=session.noise_seed is not None,
             unread=folder.has(CERTIFICATE),  # private rows have served their turn
         )
         require_same(making.saved(stored["config"]), stage.config)
-        noted = folder.read(STATE)
-        state = State(**{field.name: noted[field.name] for field in fields(State)})
         if session.tensorboard:
             begin_events(folder)
         if wanted.made(folder):

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from privet.errors import DataError
+from privet.plain_json import WRONG_VALUES, require
 from privet.recipes.run_folder import LEDGER, TUNING, RunFolder
 
 
@@ -45,9 +46,11 @@ class TuningState:
         """As it lies there."""
         body = folder.read(TUNING)
         try:
+            require(body, label=str, ledger=str, reservation=str | None, done=int, over=bool)
+            require(body, best=int | None, score=float | int | None, order=list | None)
             order = None if body["order"] is None else tuple(map(int, body["order"]))
             return cls(**{**body, "order": order})
-        except (TypeError, ValueError) as error:
+        except WRONG_VALUES as error:
             raise DataError(f"{TUNING} cannot be read ({error!r}): start again.") from None
 
     def changed(self, folder: RunFolder, **changes: Any) -> TuningState:

@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 EXTRAS := demo,datasets,diffusion,distributed,encoders,fid,onnx,tensorboard
 
-.PHONY: setup browser demo test lint format bench dist check-installed clean
+.PHONY: setup browser demo test coverage lint format bench dist check-installed clean
 
 setup: $(INSTALLED)
 
@@ -35,6 +35,13 @@ demo: setup
 # One worker for each core, with one thread each: two threads of a small test wait for each other.
 test: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses auto --dist loadfile
+
+# Every line and branch of the hedge, and nine in ten of the package.
+coverage: setup
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses auto --dist loadfile \
+		--cov=privet --cov-branch --cov-report=
+	$(BIN)/coverage report --include='src/privet/hedge/*' --fail-under=100
+	$(BIN)/coverage report --fail-under=90
 
 lint: setup
 	$(BIN)/ruff check --no-cache

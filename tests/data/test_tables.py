@@ -184,6 +184,7 @@ def test_a_schema_file_comes_back_equal(tmp_path):
         ({"columns": [{"kind": "text", "name": "a"}]}, "The column 'a' .* is of kind 'text'"),
         ({"columns": [{"kind": "numeric", "name": "a", "low": 0}]}, "has no 'high'"),
         ({"columns": [{"kind": "numeric", "name": "a", "low": "0", "high": 1}]}, "give a number"),
+        ({"columns": [{"kind": "numeric", "name": "a", "low": 0, "high": None}]}, "give a number"),
         ({"columns": [{"kind": "numeric", "name": "a", "low": 1, "high": 1}]}, "has bounds from"),
         ({"columns": [{"kind": "ignored", "name": "a", "missing": 1}]}, "an unknown 'missing'"),
         ({"columns": [{"kind": "binary", "name": "a", "values": [1, 2, 3]}]}, "has 3 values"),

@@ -79,7 +79,7 @@ def _value(kind: type, name: str, value: Any, told: str) -> Any:
         return str(value)
     if name in ("values", "categories"):
         return _texts(value, told)
-    if value is None:
+    if value is None and name == "missing":
         return None
     if kind is not Numeric:
         return _texts([value], told)[0]

@@ -10,7 +10,8 @@ EXTRAS := demo,datasets,diffusion,distributed,encoders,fid,onnx,tensorboard
 
 setup: $(INSTALLED)
 
-# Every file must have a hash that constraints.txt lists. PyTorch comes first and by itself: pip ranks
+# Every file must have a hash that constraints.txt lists, but for what a build of PyTorch may need
+# besides, such as libraries for GPUs, which the last step adds. PyTorch comes first and by itself: pip ranks
 # a build that lies in a folder, such as the one for processors alone, behind what an index hashes.
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -11,10 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from PIL import Image
 from safetensors.torch import load_file, save_file
 
 import privet
 from privet.data import load
+from privet.data.encoded import EncodedFiles
 from privet.errors import ConfigError, DataError, PrivacyError, PrivetError
 from privet.federate.messages import Answer
 from privet.plain_json import WRONG_VALUES, parsed, read, require
@@ -254,3 +256,17 @@ def test_values_of_other_types_are_refused(body):
     with pytest.raises(WRONG_VALUES):
         require(body, step=int)
     require({"step": 5, "more": "x"}, step=int | None)
+
+
+def test_a_chunk_that_promises_gigabytes_takes_no_memory_for_them(tmp_path):
+    """The length of a chunk stands in eight bytes before it, and Pillow asks for that many."""
+    path = tmp_path / "a.png"
+    Image.new("L", (8, 8)).save(path)
+    encoded = EncodedFiles((path,))
+    with pytest.raises(MemoryError), path.open("rb") as plain:
+        plain.read(1024 * TERABYTE)
+    with encoded.open(0) as file:
+        assert file.read(1024 * TERABYTE) == path.read_bytes()
+        assert file.read(5) == b""
+    with encoded.open(0) as file:
+        assert (file.read(4), file.read()) == (path.read_bytes()[:4], path.read_bytes()[4:])

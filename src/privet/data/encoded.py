@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
@@ -48,7 +50,16 @@ class EncodedFiles:
 
     def open(self, row: int) -> BinaryIO:
         """The file."""
-        return self.paths[row].open("rb")
+        return _Measured(io.FileIO(self.paths[row]))
+
+
+class _Measured(io.BufferedReader):
+    """Asked for more bytes than it has, as by a PNG chunk's header, it takes no memory for them."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """As many as there are."""
+        left = max(0, os.fstat(self.fileno()).st_size - self.tell())
+        return super().read(left if size is None or size < 0 else min(size, left))
 
 
 @dataclass(frozen=True)

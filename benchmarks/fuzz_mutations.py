@@ -124,6 +124,9 @@ def _number(content: bytearray, draw: random.Random) -> None:
 _CHANGES = (_flip, _byte, _cut, _take_out, _put_in, _splice, _number, _number)
 
 
+_LARGE = 10**300
+
+
 def json_text(content: bytes, draw: random.Random) -> bytes:
     """Another value at one or two places of a JSON document; seldom raw damage."""
     if draw.random() < 0.1:
@@ -151,7 +154,8 @@ def odd_value(draw: random.Random, old: Any = None) -> Any:
     """Of another type, out of range, very long or very deep."""
     kind = draw.randrange(12)
     if kind == 0 and isinstance(old, int | float) and not isinstance(old, bool):
-        return draw.choice((-old, old + 1, old - 1, old * 1000, old / 3, -0.0, 1 - old))
+        third = old // 3 if abs(old) > _LARGE else old / 3  # too large for a float
+        return draw.choice((-old, old + 1, old - 1, old * 1000, third, -0.0, 1 - old))
     if kind <= 3:
         numbers = (0, -1, 1, 2, 0.5, 1e-300, 1e300, 10**30, 2**31, 2**63, float("nan"))
         return draw.choice((*numbers, float("inf"), float("-inf"), 10**400, -(2**31)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 from collections.abc import Callable
 from contextlib import closing, redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -23,6 +24,7 @@ def warm() -> None:
     import pyarrow.parquet  # noqa: F401
     import scipy.stats  # noqa: F401
     import sklearn.datasets  # noqa: F401
+    import torch._dynamo  # networks that are made import it, and it makes a folder  # noqa: F401
     from PIL import JpegImagePlugin, PngImagePlugin, WebPImagePlugin  # noqa: F401
 
     import privet.cli
@@ -292,8 +294,9 @@ def export_set(folder: Path) -> object:
     """Images as one file and as many."""
     from privet.recipes.run_export import export
 
-    export(folder / "one", "npz", folder / "out.npz")
-    return export(folder / "one", "png", folder / OUT)
+    export(folder / "one", "png", folder / OUT)
+    shutil.rmtree(folder / OUT)  # what is refused now is not to be blamed for it
+    return export(folder / "one", "npz", folder / "out.npz")
 
 
 def merge(folder: Path) -> object:
@@ -378,7 +381,7 @@ def command(folder: Path) -> object:
     words = json.loads((folder / "commands.json").read_bytes())
     if words and isinstance(words[0], list):
         words = words[0]
-    words = [each.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for each in words]
+    words = [each.encode("utf-8", "surrogatepass").decode("utf-8", "replace") for each in words]
     if words[:1] in (["train"], ["synthesize"]):
         words.append("--dry-run")
     return _typed(words, folder)

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from privet.data import load
@@ -45,6 +46,16 @@ def test_odd_class_names_become_safe_ones(tmp_path, pixels):
     ]
     assert len(load(tmp_path / "png")) == len(ODD)
     assert names_in(tmp_path) == ["png", "set"]
+
+
+def test_two_classes_of_one_name_are_refused(tmp_path, write):
+    write(tmp_path / "set", 1)
+    [shard] = tmp_path.glob("set/*.parquet")
+    table = pq.read_table(shard)
+    facts = table.schema.metadata[b"huggingface"].replace(*(each.encode() for each in NAMES[:2]))
+    pq.write_table(table.replace_schema_metadata({b"huggingface": facts}), shard)
+    with pytest.raises(DataError, match=f"has two classes '{NAMES[1]}'; rename one"):
+        write_png_folders(tmp_path / "set", tmp_path / "png")
 
 
 def test_a_class_without_images_has_no_folder(tmp_path, pixels):

@@ -15,8 +15,10 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 import privet
+from privet.cli import main
 from privet.data import load
 from privet.data.encoded import EncodedFiles
+from privet.data.schema_file import read_schema
 from privet.errors import ConfigError, DataError, PrivacyError, PrivetError
 from privet.federate.messages import Answer
 from privet.plain_json import WRONG_VALUES, parsed, read, require
@@ -229,14 +231,30 @@ def test_an_answer_is_refused_by_whoever_sent_it(certificate):
     [("epsilon", float("nan")), ("spent", [True]), ("label", 3), ("portion", ["a"]), ("seeded", 0)],
 )
 def test_a_ledger_whose_record_was_sealed_again_is_refused(tmp_path, name, value):
-    import sqlite3
-
-    from privet.privacy.store import _seal
-
     path = tmp_path / "ledger.db"
     ledger = Ledger.create(path, epsilon=8, delta=1e-5, relation="add-remove")
     record = ledger.reserve(plan=Plan.of(GaussianRelease(noise_multiplier=4.0))).id
     ledger.close()
+    reseal(path, record, name, value)
+    with pytest.raises(PrivacyError, match="cannot read"):
+        Ledger.open(path)
+
+
+@pytest.mark.parametrize("order", [0, 2**31, 1e300], ids=str)
+def test_a_ledger_of_an_order_that_no_filter_has_is_refused(tmp_path, order):
+    path = tmp_path / "ledger.db"
+    Ledger.create(path, epsilon=8, delta=1e-5, relation="add-remove").close()
+    reseal(path, "promise", "filter_order", order)
+    with pytest.raises(PrivacyError, match="cannot read"):
+        Ledger.open(path)
+
+
+def reseal(path, record, name, value):
+    """Another value, with the seal that belongs to it."""
+    import sqlite3
+
+    from privet.privacy.store import _seal
+
     connection = sqlite3.connect(path)
     [[body]] = connection.execute("SELECT body FROM records WHERE key = ?", (record,))
     body = json.dumps({**json.loads(body), name: value})
@@ -245,8 +263,26 @@ def test_a_ledger_whose_record_was_sealed_again_is_refused(tmp_path, name, value
     )
     connection.commit()
     connection.close()
-    with pytest.raises(PrivacyError, match="cannot read"):
-        Ledger.open(path)
+
+
+@pytest.mark.parametrize("asked", [3, "train", [], None, {"data": "a\0b"}], ids=str)
+def test_a_set_that_does_not_say_what_was_asked_for_is_refused(sets, capsys, asked):
+    config = sets / "one" / "config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "asked": asked}))
+    with pytest.raises(PrivetError):
+        privet.load(sets / "one")
+    with pytest.raises(SystemExit) as ended:
+        main(["synthesize", "--out", str(sets / "one"), "--resume"])
+    assert ended.value.code in (2, 4)
+    assert "Unexpected" not in capsys.readouterr().err
+
+
+def test_a_schema_with_half_a_character_is_refused(tmp_path):
+    column = {"name": "a", "kind": "categorical", "categories": ["\ud800", "b"]}
+    body = {"target": "y", "classes": ["0", "1"], "columns": [column]}
+    (tmp_path / "schema.json").write_text(json.dumps(body))
+    with pytest.raises(DataError, match="no text"):
+        read_schema(tmp_path / "schema.json")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from privet import plain_json
+from privet import paths, plain_json
 from privet.data.guard import reading, shown
 from privet.data.schema import Binary, Categorical, Ignored, Numeric, Schema, TableColumn
 from privet.data.tables import words
@@ -23,12 +23,12 @@ COLUMN_KINDS: Mapping[str, type] = {
 
 def read_schema(path: str | Path) -> Schema:
     """What a file declares."""
-    place = Path(path).expanduser()
-    if not place.is_file():
-        raise DataError(f"{shown(place)} is no file; give a schema, as 'privet data schema' makes.")
-    with reading(place, "schema in JSON"):
-        body = plain_json.read(place)
-    return schema_from_json(body, shown(place))
+    file = paths.place(path)
+    if not file.is_file():
+        raise DataError(f"{shown(file)} is no file; give a schema, as 'privet data schema' makes.")
+    with reading(file, "schema in JSON"):
+        body = plain_json.read(file)
+    return schema_from_json(body, shown(file))
 
 
 def schema_to_json(schema: Schema) -> dict[str, Any]:
@@ -93,7 +93,10 @@ def _texts(values: Any, told: str) -> tuple[str, ...]:
     import pyarrow as pa
 
     texts = [None if each is None else str(each) for each in _listed(values, told)]
-    found = words(pa.array(texts, pa.string()))
+    try:
+        found = words(pa.array(texts, pa.string()))
+    except UnicodeEncodeError:
+        raise DataError(f"{told} has a value that is no text; write it in UTF-8.") from None
     if any(each is None for each in found):
         raise DataError(f"{told} lists a missing value; leave it out.")
     return tuple(map(str, found))

@@ -173,11 +173,16 @@ def _check(data: ImageSet, path: Path) -> None:
     names = data.class_names or ()
     if not len(data):
         raise DataError(f"{shown(path)} would have no rows; give at least one image.")
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise DataError(f"{shown(path)} would have two classes {shown(twice)!r}; rename one.")
+    _check_names(names, f"{shown(path)} would have")
     if largest_shard(len(data), data.image_shape) > _MAX_BYTES:
         raise ConfigError(f"{shown(path)} would be over 2 GiB; put fewer images into a shard.")
+
+
+def _check_names(names: Sequence[str], told: str) -> None:
+    """A class has its name, and with it its folder, to itself."""
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DataError(f"{told} two classes {shown(twice)!r}; rename one.")
 
 
 def _soft_labels(raw: ArrayLike, data: ImageSet, path: Path) -> NDArray[np.float32]:
@@ -281,6 +286,7 @@ def _piece(table: pa.Table, path: Path) -> Piece:
         return Piece(shard.blobs, np.zeros(len(shard.blobs), np.int64), _NO_CLASSES)
     if shard.class_names is None:
         raise DataError(f"{shown(path)} has labels and no class names; make it again.")
+    _check_names(shard.class_names, f"{shown(path)} has")
     labels = as_labels(shard.labels, count=len(shard.blobs), where=path)
     return Piece(shard.blobs, labels, names_for(labels, shard.class_names, where=path))
 

@@ -19,7 +19,7 @@ from privet.privacy.allowance import with_allowance
 from privet.privacy.budget import Budget, Relation, within
 from privet.privacy.events import Event, GaussianRelease
 
-_LARGEST_ORDER = 4096
+LARGEST_ORDER = 4096
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class RenyiFilter:
     @classmethod
     def for_budget(cls, budget: Budget, relation: Relation) -> "RenyiFilter":
         """At the whole order that admits the most Gaussian releases: a function of no data."""
-        order = max(range(2, _LARGEST_ORDER), key=lambda order: _limit(budget, order) / order)
+        order = max(range(2, LARGEST_ORDER), key=lambda order: _limit(budget, order) / order)
         return cls(budget, relation, order)
 
     @property

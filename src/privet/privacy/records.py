@@ -10,6 +10,7 @@ from typing import Any
 from privet.privacy import events
 from privet.privacy.budget import Budget, Relation, Unit
 from privet.privacy.events import Plan
+from privet.privacy.filter import LARGEST_ORDER
 
 
 class State(Enum):
@@ -31,7 +32,7 @@ class Promise:
     secure_noise: bool = False
 
     def __post_init__(self) -> None:
-        if self.filter_order < 2:
+        if not 2 <= self.filter_order <= LARGEST_ORDER:
             raise ValueError(f"a filter has no order {self.filter_order}")
 
     def to_json(self) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privet.errors import ConfigError, LedgerError, PrivacyError, PrivetError
+from privet.paths import place
 from privet.plain_json import WRONG_VALUES, parsed
 from privet.privacy.records import Promise, Record
 
@@ -39,7 +40,7 @@ class Store:
     """The file, with a connection that is opened when needed and never crosses a fork."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path.resolve()
+        self.path = place(path).resolve()
         self._identity: tuple[int, int] | None = None
         self._connection: sqlite3.Connection | None = None
         self._seen: dict[str, Any] = {}

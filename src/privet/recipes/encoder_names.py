@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
+from privet.errors import ConfigError
+from privet.paths import place
 from privet.recipes.encoders import ENCODERS, EncoderChoice, Saved, Several
 from privet.recipes.forms import Forms
 
@@ -39,8 +40,8 @@ def _several(text: str) -> list[str]:
 def _is_there(text: str) -> bool:
     """Names that no disk could have are none."""
     try:
-        return Path(text).expanduser().is_file()
-    except (OSError, RuntimeError):
+        return place(text).is_file()
+    except ConfigError:
         return False
 
 
@@ -49,4 +50,4 @@ def _is_file(text: str) -> bool:
 
 
 def _absolute(path: str) -> str:
-    return str(Path(path).expanduser().resolve())
+    return str(place(path).resolve())

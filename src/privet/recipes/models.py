@@ -37,6 +37,7 @@ from privet.models import (
     tiny_vit,
     vision_transformer,
 )
+from privet.paths import place
 from privet.recipes.forms import Kind
 
 ImageShape = tuple[int, int, int]
@@ -312,7 +313,7 @@ class LocalTransformer(_Plain):
 
     def __post_init__(self) -> None:
         if not self.architecture:
-            object.__setattr__(self, "architecture", _architecture(Path(self.folder)))
+            object.__setattr__(self, "architecture", _architecture(place(self.folder)))
 
     def network(self, shape: Shape, num_classes: int) -> nn.Module:
         """With the folder's weights, and a new head where its own has other classes."""
@@ -345,7 +346,7 @@ class LocalLanguageModel(_Plain):
 
     def __post_init__(self) -> None:
         if not self.architecture:
-            object.__setattr__(self, "architecture", _architecture(Path(self.folder)))
+            object.__setattr__(self, "architecture", _architecture(place(self.folder)))
 
     def network(self, shape: Shape, num_classes: int) -> nn.Module:
         """With the folder's weights, and an untrained table of words."""

@@ -178,7 +178,7 @@ def is_public(asked: SynthesisAsked, out: Path | None, *, resume: bool) -> bool:
     method = asked.method
     if method is None and resume and out is not None:
         folder = RunFolder(out, "synthesize")
-        method = folder.read(CONFIG)["asked"].get("method") if folder.holds_run else None
+        method = asked.over(folder.read(CONFIG)["asked"]).method if folder.holds_run else None
     return method is not None and _name(method) in METHODS
 
 

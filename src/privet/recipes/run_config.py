@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-from privet.errors import ConfigError
+from privet.errors import ConfigError, DataError
+from privet.paths import place
 from privet.privacy import Budget, Relation, Unit
 from privet.recipes.encoder_names import placed_encoders
 from privet.recipes.forms import Forms
@@ -58,6 +59,8 @@ class Words:
 
     def over(self, earlier: Mapping[str, Any]) -> Self:
         """What was asked for before, where nothing is asked for now."""
+        if not isinstance(earlier, Mapping):
+            raise DataError("A run's configuration does not say what was asked for: start again.")
         saved: Self = Forms({}).restored(type(self), {**asdict(type(self)()), **earlier})
         return replace(saved, **self.given)
 
@@ -234,14 +237,14 @@ def _placed_model(text: str) -> str:
 def is_folder(text: str) -> bool:
     """Whether what was typed is one; names that no disk could have are none."""
     try:
-        return Path(text).expanduser().is_dir()
-    except (OSError, RuntimeError):
+        return place(text).is_dir()
+    except ConfigError:
         return False
 
 
 def absolute(path: str) -> str:
     """A path that is found from any folder."""
-    return str(Path(path).expanduser().resolve())
+    return str(place(path).resolve())
 
 
 class Saved(Protocol):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from pathlib import Path
 from typing import Any, TypeVar
 
 from privet.augment import CropFlip
 from privet.errors import ConfigError
 from privet.learn import AsIs, EngineName, Method
+from privet.paths import place
 from privet.privacy import Ledger, Relation, Unit
 from privet.public import WarmUp
 from privet.recipes.models import MODELS, Model
@@ -102,7 +102,7 @@ def relation_of(asked: Words) -> Relation:
     wanted = None if asked.relation is None else named(known, asked.relation, "--relation")
     if asked.ledger is None:
         return known[wanted or Relation.ADD_REMOVE.value]
-    ledger = Ledger.open(Path(asked.ledger).expanduser())
+    ledger = Ledger.open(place(asked.ledger))
     try:
         terms = {
             "--delta": (asked.delta, ledger.budget.delta),

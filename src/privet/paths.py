@@ -1,0 +1,26 @@
+"""Paths as somebody wrote them."""
+
+import errno
+import os
+from pathlib import Path
+
+from privet.errors import ConfigError
+
+
+def place(path: str | os.PathLike[str]) -> Path:
+    """Where a path leads, with `~` written out; refused if no disk could have such a name."""
+    try:
+        found = Path(path).expanduser()
+        found.stat()
+    except (ValueError, RuntimeError) as error:  # a zero byte, or the home of nobody
+        raise _refusal(path, error) from None
+    except OSError as error:
+        if error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
+            raise _refusal(path, error.strerror) from None
+    return found
+
+
+def _refusal(path: str | os.PathLike[str], why: object) -> ConfigError:
+    text = ascii(os.fspath(path))
+    told = text if len(text) <= 100 else f"{text[:99]}…"
+    return ConfigError(f"{told} is no path of a file ({why}); give another.")

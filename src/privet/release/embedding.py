@@ -27,6 +27,8 @@ from privet.release.image_moments import (
     gathered,
     image_moments,
     onto_kinds,
+    squared_lengths,
+    weighed,
 )
 from privet.release.parts import Moments, Part, each_class
 from privet.release.triangles import unpack
@@ -259,7 +261,7 @@ class _Batch:
             rows, _ = part.kinds
             kinds, own = self._kinds(part), self.found[part.source]
             dtype = torch.promote_types(own.mean.dtype, weights.dtype)  # the hedge's are double
-            mean = onto_kinds(kinds, len(rows), weights.to(dtype)) @ own.mean.to(dtype)
+            mean = weighed(onto_kinds(kinds, len(rows), weights.to(dtype)), own.mean)
             second = None
             if "second" in part.weights:
                 by_kind = own.second_sums(kinds, len(rows), weights)
@@ -295,4 +297,4 @@ def _squared(part: Part, found: ImageMoments, kinds: Tensor) -> Tensor:
 
 
 def _mean_squares(found: ImageMoments) -> Tensor:
-    return found.mean.double().square().sum(1)
+    return squared_lengths(found.mean)

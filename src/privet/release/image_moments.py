@@ -111,6 +111,26 @@ def onto_kinds(kinds: Tensor, num_kinds: int, weights: Tensor) -> Tensor:
     return weights.new_zeros(num_kinds, len(kinds)).index_put((kinds, numbers), weights)
 
 
+def weighed(weights: Tensor, rows: Tensor) -> Tensor:
+    """Weights (kinds, N) times rows (N, D), as precise as weights are."""
+    if weights.dtype == rows.dtype:
+        return weights @ rows
+    return torch.cat([weights @ some.to(weights.dtype) for some in _columns(rows)], 1)
+
+
+def squared_lengths(rows: Tensor) -> Tensor:
+    """Of rows (N, D), in double precision."""
+    total = torch.zeros(len(rows), dtype=torch.float64, device=rows.device)
+    for some in _columns(rows):
+        total = total + some.double().square().sum(1)
+    return total
+
+
+def _columns(rows: Tensor) -> Sequence[Tensor]:
+    """Some after others, so that what is made of them in double precision stays in a cache."""
+    return torch.split(rows, max(1, _CHUNK // max(1, len(rows))), 1)
+
+
 @dataclass(frozen=True, eq=False)
 class WrittenOut:
     """The moments themselves.

@@ -124,7 +124,7 @@ def _number(content: bytearray, draw: random.Random) -> None:
 _CHANGES = (_flip, _byte, _cut, _take_out, _put_in, _splice, _number, _number)
 
 
-_LARGE = 10**300
+_FLOATS = 10**300  # whole numbers above it are no floats
 
 
 def json_text(content: bytes, draw: random.Random) -> bytes:
@@ -154,7 +154,7 @@ def odd_value(draw: random.Random, old: Any = None) -> Any:
     """Of another type, out of range, very long or very deep."""
     kind = draw.randrange(12)
     if kind == 0 and isinstance(old, int | float) and not isinstance(old, bool):
-        third = old // 3 if abs(old) > _LARGE else old / 3  # too large for a float
+        third = old // 3 if abs(old) > _FLOATS else old / 3
         return draw.choice((-old, old + 1, old - 1, old * 1000, third, -0.0, 1 - old))
     if kind <= 3:
         numbers = (0, -1, 1, 2, 0.5, 1e-300, 1e300, 10**30, 2**31, 2**63, float("nan"))

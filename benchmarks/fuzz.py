@@ -2,7 +2,6 @@
 
     python benchmarks/fuzz.py [--only TEXT] [--minutes M] [--share 0.1] [--stale] [--list]
     python benchmarks/fuzz.py --case TARGET NUMBER
-    python benchmarks/fuzz.py --guided TARGET --minutes M
 
 Every reader of a file, of a message and of what somebody types is a target (`fuzz_targets.py`). A
 case takes a valid file of the real writer and damages it, from a seed that follows from the case's
@@ -10,8 +9,7 @@ number (`fuzz_mutations.py`). It is read in a process that was forked from a war
 memory and 30 seconds. What counts is whether it was accepted, refused by an error of ours, or
 crashed: any other exception, no end, more memory, a process that died, a file written outside the
 case's folder or left half-written there, code or a process started. Counts of a chunk of cases are
-kept when it is done, so that the study can be stopped and resumed. `--guided` lets atheris look for
-damage that reaches new lines (`pip install --group fuzz`).
+kept when it is done, so that the study can be stopped and resumed.
 """
 
 from __future__ import annotations
@@ -78,7 +76,7 @@ class Chunk:
     @property
     def described(self) -> str:
         """Sources that were fuzzed, and how: a chunk of others is stale."""
-        return f"{_SOURCES}, {self.cases} cases"
+        return f"{SOURCES}, {self.cases} cases"
 
     @property
     def first(self) -> int:
@@ -124,7 +122,7 @@ class _Worker:
         self._shared.write(struct.pack("<3q", case, 0, 0))
 
     def __enter__(self) -> _Worker:
-        self._folder = tempfile.TemporaryDirectory(prefix="privet-fuzz-", dir=_fast())
+        self._folder = tempfile.TemporaryDirectory(prefix="privet-fuzz-", dir=fast())
         self._said = Path(self._folder.name) / "crashes.jsonl"
         self._said.touch()
         self.crashes: list[dict[str, Any]] = []
@@ -205,7 +203,7 @@ def outcome(target: Target, place: Path, samples: Path, case: int) -> BaseExcept
     left = {each for each in set(_listed(place)) - before if not each.endswith(_LEFT)}
     if left and isinstance(error, PrivetError) and target.whole:
         error = Trespass(f"{min(left)} was left by what was refused ({error})")
-    _put_back(place, original)
+    put_back(place, original)
     return error
 
 
@@ -231,7 +229,7 @@ def _listed(place: Path) -> dict[str, tuple[int, int]]:
     return found
 
 
-def _put_back(place: Path, original: Path) -> None:
+def put_back(place: Path, original: Path) -> None:
     """The folder as it was before."""
     valid, there = _valid(original), _listed(place)
     for name in sorted(there.keys() - valid.keys(), reverse=True):
@@ -312,13 +310,14 @@ def _stop(*_: object) -> None:
     raise Hang(f"no end after {SECONDS:g} s")
 
 
-def _fast() -> str | None:
+def fast() -> str | None:
+    """Memory in the place of a disk, where there is such a folder."""
     return "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 
 def made_samples(place: Path | None) -> Path:
     """Valid files of every kind, made once for one state of the sources."""
-    place = place or Path(_fast() or tempfile.gettempdir()) / f"privet-fuzz-samples-{_SOURCES}"
+    place = place or Path(fast() or tempfile.gettempdir()) / f"privet-fuzz-samples-{SOURCES}"
     if not place.exists():
         draft = Path(tempfile.mkdtemp(prefix="privet-fuzz-draft-", dir=place.parent))
         for name in SAMPLES:
@@ -369,7 +368,7 @@ def summary(runs: list[dict[str, Any]]) -> Mapping[str, Any]:
 def check_valid(samples: Path, only: str) -> None:
     """Every target takes its valid files: else nothing behind the first check is fuzzed."""
     for target in (each for each in TARGETS if only.strip() in each.name):
-        with tempfile.TemporaryDirectory(dir=_fast()) as folder:
+        with tempfile.TemporaryDirectory(dir=fast()) as folder:
             place = Path(folder) / "case"
             shutil.copytree(samples / target.sample, place)
             process = os.fork()
@@ -386,44 +385,6 @@ def check_valid(samples: Path, only: str) -> None:
                 raise SystemExit(f"{target.name}: what is valid is not accepted.")
 
 
-def guided(target: Target, samples: Path, minutes: float) -> None:
-    """By coverage, with atheris: bytes choose the seed of a damage, or are the file itself."""
-    import atheris
-
-    with atheris.instrument_imports(include=["privet"]):
-        for name in [name for name in sys.modules if name.startswith("privet")]:
-            del sys.modules[name]
-        import privet.cli
-        import privet.recipes.loading  # noqa: F401
-    from privet.errors import PrivetError as Ours
-
-    folder = tempfile.mkdtemp(prefix="privet-fuzz-", dir=_fast())
-    place, original = Path(folder) / "case", samples / target.sample
-    shutil.copytree(original, place)
-    names = target.files(original)
-    os.environ["PRIVET_FUZZ_SAMPLES"] = str(samples)
-
-    def one(content: bytes) -> None:
-        which = content[0] % len(names) if content else 0
-        path = place / names[which][0]
-        path.write_bytes(content[1:])
-        try:
-            target.read(place)
-        except Ours:
-            pass
-        finally:
-            _put_back(place, original)
-
-    corpus = Path(folder) / "corpus"
-    corpus.mkdir()
-    for number, (name, _) in enumerate(names):
-        whole = bytes([number]) + (original / name).read_bytes()
-        (corpus / f"{number}").write_bytes(whole)
-    words = [sys.argv[0], str(corpus), f"-max_total_time={int(60 * minutes)}", "-rss_limit_mb=4096"]
-    atheris.Setup([*words, "-timeout=30", "-max_len=65536"], one)
-    atheris.Fuzz()
-
-
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", default="", help="Chunks whose key contains this text.")
@@ -433,20 +394,17 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--stale", action="store_true", help="Chunks of other sources once more.")
     parser.add_argument("--list", action="store_true", help="Print what is missing, do nothing.")
     parser.add_argument("--case", nargs=2, metavar=("TARGET", "NUMBER"), help="One, with its end.")
-    parser.add_argument("--guided", metavar="TARGET", help="Look by coverage, with atheris.")
     return parser.parse_args()
 
 
 def main() -> None:
-    """One case, a guided search, or all chunks that are missing."""
+    """One case, or all chunks that are missing."""
     options = _options()
-    if not options.list and not options.guided:
+    if not options.list:
         warm()
     samples = made_samples(options.samples)
-    by_name = {each.name: each for each in TARGETS}
-    if options.guided:
-        guided(by_name[options.guided], samples, min(options.minutes, 60))
-    elif options.case:
+    if options.case:
+        by_name = {each.name: each for each in TARGETS}
         _show(by_name[options.case[0]], samples, int(options.case[1]))
     else:
         if not options.list:
@@ -459,7 +417,7 @@ def main() -> None:
 def _show(target: Target, samples: Path, number: int) -> None:
     name, content = target.case(samples / target.sample, number)
     print(f"{name}: {content[:3000]!r}", flush=True)
-    with tempfile.TemporaryDirectory(dir=_fast()) as folder:
+    with tempfile.TemporaryDirectory(dir=fast()) as folder:
         place = Path(folder) / "case"
         shutil.copytree(samples / target.sample, place)
         (place / name).write_bytes(content)
@@ -467,7 +425,7 @@ def _show(target: Target, samples: Path, number: int) -> None:
         print(target.read(place))
 
 
-_SOURCES = _sources()
+SOURCES = _sources()
 
 if __name__ == "__main__":
     main()

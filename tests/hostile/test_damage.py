@@ -61,7 +61,7 @@ def check(fuzz, samples, place, name, number):
     left = {
         each for each in set(fuzz._listed(place)) - before if not each.endswith(("-wal", "-shm"))
     }
-    fuzz._put_back(place, original)
+    fuzz.put_back(place, original)
     assert refused is None or (refused.strip() and not left)
 
 

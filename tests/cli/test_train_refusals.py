@@ -102,7 +102,13 @@ def test_other_refusals(privet, tmp_path):
 def test_a_large_delta_is_worth_a_sentence(train):
     assert "δ = 1e-05 is not below 1/100000" in train("--declared-size 100000 --dry-run").err
     assert train("--declared-size 1600 --dry-run").err == ""
-    assert "δ = 0.5 is large" in train("--delta 0.5 --dry-run").err
+    assert "δ = 0.2 is large" in train("--delta 0.2 --dry-run").err
+
+
+def test_a_delta_that_needs_no_noise_is_refused(train):
+    refused = train("--delta 0.5 --dry-run")
+    assert refused.code == 2
+    assert "Almost no noise is needed for this ε and δ" in refused.err
 
 
 def test_a_folder_is_never_overwritten(train, tmp_path):

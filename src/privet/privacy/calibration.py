@@ -16,7 +16,7 @@ from privet.privacy.events import Plan, PoissonSteps, Selection
 from privet.privacy.trials import Trials
 
 _RELATIVE_TOLERANCE = 1e-5
-_MUCH_NOISE, _MOST_NOISE = 64.0, 1e7
+_LEAST_NOISE, _MUCH_NOISE, _MOST_NOISE = 0.01, 64.0, 1e7
 
 
 def noise_multiplier(
@@ -126,8 +126,8 @@ def _bracket(excess: Callable[[float], float]) -> tuple[float, float]:
     low = high / 2
     while excess(low) <= 0:
         low, high = low / 2, low
-        if low < 1e-6:
-            raise ConfigError("Almost no noise is needed for this ε: check the target.")
+        if low < _LEAST_NOISE:
+            raise ConfigError("Almost no noise is needed for this ε and δ: give smaller ones.")
     return low, high
 
 

@@ -334,8 +334,8 @@ def read_words(folder: Path, kind: str, read: Callable[[str], object]) -> object
 
 def model_words(text: str) -> object:
     """The network too, for rows that the model takes: a size that nothing holds is refused."""
-    from privet.recipes.models import require_room
     from privet.recipes.run_config import read_model
+    from privet.recipes.weights import require_room
 
     model = read_model(text)
     shape = {"images": (28, 28, 1), "rows": (20,), "sequences": (35,)}[model.takes[0]]

@@ -4,7 +4,7 @@ import privet.data
 from privet.errors import ConfigError
 from privet.paths import place
 from privet.privacy import Ledger
-from privet.recipes.models import LocalLanguageModel
+from privet.recipes.saved_transformers import LocalLanguageModel
 
 NAMELESS = {
     "a zero byte": "a\0b",

@@ -2,7 +2,7 @@ import torch
 
 from privet.models import ConvEncoder, glyph_encoder
 from privet.public import glyph_rows
-from privet.recipes.models import GlyphHead, features
+from privet.recipes.feature_models import GlyphHead, features
 
 
 def test_it_is_made_of_single_precision_and_ready_to_use():

@@ -28,7 +28,8 @@ from privet.learn import (
 from privet.optim import Schedule
 from privet.privacy import Budget, Relation
 from privet.public import WarmUp
-from privet.recipes.models import ConvNetModel, EncoderHead, MLPModel, TinyViT, WideResNetModel
+from privet.recipes.feature_models import EncoderHead
+from privet.recipes.models import ConvNetModel, MLPModel, TinyViT, WideResNetModel
 from privet.recipes.row_kinds import ImageRows, TableRows
 from privet.recipes.run_config import RunConfig, first_difference, read_model
 from privet.recipes.sets import DataChoice

@@ -11,7 +11,7 @@ from privet.errors import ConfigError
 from privet.public import PublicRows
 from privet.recipes.encoders import EncoderChoice, lessons_of
 from privet.recipes.map_moments import SpsG
-from privet.recipes.models import ImageShape
+from privet.recipes.model import ImageShape
 from privet.recipes.public_encoders import Once, Told
 from privet.recipes.sps_settings import Sps
 from privet.recipes.synthesis_config import FORMS

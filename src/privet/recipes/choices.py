@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from privet.errors import ConfigError
 from privet.hedge import Hedge
-from privet.recipes.models import ImageShape
+from privet.recipes.model import ImageShape
 from privet.recipes.releases import USUAL_SIZE, hedge_noise
 
 Settings = TypeVar("Settings")

@@ -17,7 +17,7 @@ from privet.models.layers import group_norm
 from privet.privacy import Budget, Event, Relation
 from privet.public import PublicRows
 from privet.recipes.forms import Kind
-from privet.recipes.models import ImageShape
+from privet.recipes.model import ImageShape
 from privet.recipes.private_encoder import PrivatelyTrained, untrained
 from privet.recipes.public_encoders import (
     Activation,

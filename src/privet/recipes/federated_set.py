@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from privet.errors import ConfigError
-from privet.recipes.models import ImageShape
+from privet.recipes.model import ImageShape
 from privet.recipes.run_folder import CONFIG, RESULT, SYNTHETIC, RunFolder
 from privet.recipes.sets import DataChoice
 

@@ -11,7 +11,7 @@ from torch import nn
 from privet.errors import ConfigError
 from privet.models import CodeGenerator, ResidualGenerator, UpsamplingGenerator
 from privet.recipes.choices import Choice, Situation
-from privet.recipes.models import ImageShape
+from privet.recipes.model import ImageShape
 from privet.recipes.presets import named
 
 _RESIDUAL_SIDES = (32, 64)

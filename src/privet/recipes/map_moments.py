@@ -21,7 +21,7 @@ from privet.models import branches, joined
 from privet.privacy import certify
 from privet.recipes.choices import Choice, Chosen, Situation, chosen
 from privet.recipes.generators import generator_choice, generator_for
-from privet.recipes.models import ImageShape
+from privet.recipes.model import ImageShape
 from privet.recipes.releases import (
     Images,
     Kept,

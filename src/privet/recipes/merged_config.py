@@ -9,7 +9,7 @@ from typing import Any
 from privet.errors import DataError
 from privet.plain_json import WRONG_VALUES
 from privet.privacy import Ledger, Reservation
-from privet.recipes.models import ImageShape
+from privet.recipes.model import ImageShape
 from privet.recipes.run_folder import STATE, RunFolder
 from privet.recipes.sets import DataChoice
 

@@ -31,7 +31,7 @@ from privet.privacy import Budget, Event, PoissonSteps, Relation
 from privet.public import PublicRows
 from privet.public.warm_up import seeded
 from privet.recipes.interrupts import undisturbed
-from privet.recipes.models import ImageShape
+from privet.recipes.model import ImageShape
 from privet.recipes.private_training import Launch, fly, noise_for, prepare
 from privet.recipes.releases import (
     USUAL_SIZE,

@@ -19,7 +19,7 @@ from privet.models import DenoisingUNet
 from privet.public import DiffusionTraining, PublicRows, train_at_noise_levels
 from privet.public.diffusion import Task
 from privet.public.warm_up import seeded
-from privet.recipes.models import ImageShape
+from privet.recipes.model import ImageShape
 from privet.recipes.releases import Drawn, Images, Kept, Labels, Memory, OnStep, balanced, told
 
 Progress = Callable[[str], OnStep]

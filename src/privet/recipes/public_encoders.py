@@ -18,7 +18,7 @@ from privet.models.layers import group_norm
 from privet.privacy import Budget, Event, Relation
 from privet.public import PublicRows, WarmUp, procedural_rows, warm_up
 from privet.public.warm_up import seeded
-from privet.recipes.models import ImageShape
+from privet.recipes.model import ImageShape
 from privet.recipes.releases import Tensors
 
 Told = Callable[[int, int], None]

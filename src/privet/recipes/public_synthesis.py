@@ -21,7 +21,7 @@ from privet.recipes.ddpm import PublicDdpm, ddpm
 from privet.recipes.edm import PublicEdm, edm
 from privet.recipes.folder_memory import FolderMemory
 from privet.recipes.forms import Forms, Kind
-from privet.recipes.models import ImageShape
+from privet.recipes.model import ImageShape
 from privet.recipes.presets import named
 from privet.recipes.releases import Drawn, Memory
 from privet.recipes.run import Session

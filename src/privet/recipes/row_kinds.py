@@ -15,7 +15,7 @@ from privet.learn import AsIs, MaskedWords
 from privet.learn.objective import Loss, cross_entropy, word_cross_entropy
 from privet.learn.views import Views
 from privet.recipes.forms import Kind
-from privet.recipes.models import ImageShape, Shape
+from privet.recipes.model import ImageShape, Shape
 from privet.recipes.presets import Preset
 
 

@@ -12,8 +12,9 @@ from privet.paths import place
 from privet.privacy import Budget, Relation, Unit
 from privet.recipes.encoder_names import placed_encoders
 from privet.recipes.forms import Forms
-from privet.recipes.models import Model, is_gpt2
+from privet.recipes.model import Model
 from privet.recipes.row_kinds import RowKind
+from privet.recipes.saved_transformers import is_gpt2
 from privet.recipes.sets import DataChoice
 from privet.recipes.slots import FORMS
 from privet.recipes.training_config import TrainingConfig

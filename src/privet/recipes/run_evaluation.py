@@ -18,7 +18,7 @@ from privet.measure import Accuracy, Calibration, accuracy, calibration, logits,
 from privet.privacy import Certificate
 from privet.privacy.certificate import promise
 from privet.public import PublicRows
-from privet.recipes.models import features
+from privet.recipes.feature_models import features
 from privet.recipes.reading import public_rows, read_test_rows
 from privet.recipes.run_certificate import spending_certificate_of
 from privet.recipes.run_config import RunConfig

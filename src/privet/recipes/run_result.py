@@ -14,7 +14,6 @@ from privet.learn import Progress
 from privet.learn.checkpoint import save_tensors
 from privet.privacy import Certificate, Ledger, Reservation, certify
 from privet.recipes.finished_run import FinishedRun
-from privet.recipes.models import all_weights
 from privet.recipes.run_folder import (
     CERTIFICATE,
     CHECKPOINT,
@@ -28,6 +27,7 @@ from privet.recipes.run_folder import (
 )
 from privet.recipes.run_stage import Stage
 from privet.recipes.run_state import RunState
+from privet.recipes.weights import all_weights
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,8 @@ from privet.learn import AsIs, EngineName, Method
 from privet.paths import place
 from privet.privacy import Ledger, Relation, Unit
 from privet.public import WarmUp
-from privet.recipes.models import MODELS, Model
+from privet.recipes.model import Model
+from privet.recipes.models import MODELS
 from privet.recipes.presets import METHODS, PRESETS, SCHEDULES, Preset, augmentation, named
 from privet.recipes.private_training import num_joined
 from privet.recipes.row_kinds import ImageRows, RowKind, TextRows

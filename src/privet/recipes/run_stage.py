@@ -30,16 +30,18 @@ from privet.privacy import Event, Guarantee, Ledger, Plan, PoissonSteps, Reserva
 from privet.privacy.accountants import PLD
 from privet.public import PublicRows, final_linear
 from privet.public.warm_up import seeded
-from privet.recipes.models import CentredHead, LocalLanguageModel, features, require_room
+from privet.recipes.feature_models import CentredHead, features
 from privet.recipes.paid_sets import PaidSet, check_words, paid_set
 from privet.recipes.private_training import check, expected_rows, noise_for, treated_as_public
 from privet.recipes.reading import public_rows, read_rows, tested_words
 from privet.recipes.row_kinds import RowKind
 from privet.recipes.run_config import Asked, RunConfig
 from privet.recipes.run_settings import preset_of, resolved
+from privet.recipes.saved_transformers import LocalLanguageModel
 from privet.recipes.sets import RowSet, Sets
 from privet.recipes.training_config import Material
 from privet.recipes.trial import Trial
+from privet.recipes.weights import require_room
 
 _ROWS_PER_ENCODING = 64
 _LARGE_DELTA = 1e-3

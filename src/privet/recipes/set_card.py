@@ -12,7 +12,7 @@ from privet.errors import DataError
 from privet.privacy import Certificate
 from privet.privacy.certificate import as_json
 from privet.privacy.federated import FederatedCertificate
-from privet.recipes.models import ImageShape
+from privet.recipes.model import ImageShape
 from privet.recipes.run_certificate import certificate_of
 from privet.recipes.run_folder import CARD, CERTIFICATE, CONFIG, SYNTHETIC, RunFolder
 from privet.share.data_card import PARQUET, DataCard, Form

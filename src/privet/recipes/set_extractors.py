@@ -12,7 +12,7 @@ from privet.errors import ConfigError
 from privet.models import efficientnet_lite
 from privet.models.inception import Inception
 from privet.public import PublicRows
-from privet.recipes.models import GlyphHead
+from privet.recipes.feature_models import GlyphHead
 from privet.recipes.releases import OnStep
 from privet.recipes.set_quality import Extractor, classifier
 from privet.share.panel import enough_training

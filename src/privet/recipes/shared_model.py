@@ -10,9 +10,10 @@ from typing import Any, Self
 from torch import nn
 
 from privet.privacy import Certificate
-from privet.recipes.models import LocalLanguageModel, LocalTransformer, Model
+from privet.recipes.model import Model
 from privet.recipes.row_kinds import ImageRows, RowKind, TableRows, TextRows
 from privet.recipes.run_config import RunConfig, with_kind
+from privet.recipes.saved_transformers import LocalLanguageModel, LocalTransformer
 from privet.recipes.slots import FORMS
 from privet.recipes.trained_network import trained_network
 from privet.share.classifier import Classifier

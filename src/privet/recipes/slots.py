@@ -33,7 +33,8 @@ from privet.learn.scales import Scale
 from privet.learn.updates import Update
 from privet.learn.views import Views
 from privet.recipes.forms import Forms, Kind
-from privet.recipes.models import MODELS, Model
+from privet.recipes.model import Model
+from privet.recipes.models import MODELS
 from privet.recipes.row_kinds import SLOTS as ROW_SLOTS
 
 _BASES = {"sgd": Kind(SGD), "adam": Kind(Adam)}

@@ -17,7 +17,7 @@ from privet.recipes.encoder_names import encoder_choice, placed_encoders
 from privet.recipes.encoders import SAVED, EncoderChoice
 from privet.recipes.forms import Forms
 from privet.recipes.mean_embeddings import DpMerf
-from privet.recipes.models import ImageShape
+from privet.recipes.model import ImageShape
 from privet.recipes.presets import named
 from privet.recipes.release_presets import PRESETS
 from privet.recipes.releases import USUAL_SIZE, relative_noise

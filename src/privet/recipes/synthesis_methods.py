@@ -25,7 +25,7 @@ from privet.recipes.mean_embeddings import (
     dp_merf_releases,
     mean_matched,
 )
-from privet.recipes.models import ImageShape
+from privet.recipes.model import ImageShape
 from privet.recipes.position_moments import by_stage, sps, sps_embedding, sps_matched
 from privet.recipes.releases import Matched, Memory, OnStep, Release, SumOf, Synthetic
 from privet.recipes.sps_settings import Sps, SpsPlus

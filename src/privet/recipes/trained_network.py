@@ -11,9 +11,10 @@ from torch import Tensor, nn
 
 from privet.data.guard import shown
 from privet.errors import ConfigError, DataError
-from privet.recipes.models import Model, Shape, all_weights, load_weights, require_weights
+from privet.recipes.model import Model, Shape
 from privet.recipes.run_config import RunConfig
 from privet.recipes.run_folder import CONFIG, RESULT, RunFolder
+from privet.recipes.weights import all_weights, load_weights, require_weights
 
 
 def finished_config(folder: RunFolder) -> RunConfig:

@@ -1,8 +1,9 @@
 import pytest
 
+import privet
 import privet.data
 from privet.errors import ConfigError
-from privet.paths import place
+from privet.paths import as_path
 from privet.privacy import Ledger
 from privet.recipes.saved_transformers import LocalLanguageModel
 
@@ -17,14 +18,14 @@ NAMELESS = {
 @pytest.mark.parametrize("path", NAMELESS.values(), ids=NAMELESS.keys())
 def test_what_no_disk_could_have_is_refused(path):
     with pytest.raises(ConfigError, match=r"is no path of a file \(.*\); give another"):
-        place(path)
+        as_path(path)
 
 
 @pytest.mark.parametrize("path", NAMELESS.values(), ids=NAMELESS.keys())
 @pytest.mark.parametrize(
     "read",
-    [privet.data.load, Ledger.open, lambda path: LocalLanguageModel(folder=path)],
-    ids=["data", "ledger", "model"],
+    [privet.data.load, privet.load, Ledger.open, lambda path: LocalLanguageModel(folder=path)],
+    ids=["data", "run", "ledger", "model"],
 )
 def test_every_reader_refuses_it(path, read):
     with pytest.raises(ConfigError, match="is no path of a file"):
@@ -34,10 +35,10 @@ def test_every_reader_refuses_it(path, read):
 def test_a_link_to_itself_leads_nowhere(tmp_path):
     (tmp_path / "a").symlink_to("a")
     with pytest.raises(ConfigError, match="is no path of a file"):
-        place(tmp_path / "a")
+        as_path(tmp_path / "a")
 
 
 def test_what_is_not_there_yet_is_a_place(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert place("~/new") == tmp_path / "new"
-    assert place(tmp_path) == tmp_path
+    assert as_path("~/new") == tmp_path / "new"
+    assert as_path(tmp_path) == tmp_path

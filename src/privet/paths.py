@@ -7,7 +7,7 @@ from pathlib import Path
 from privet.errors import ConfigError
 
 
-def place(path: str | os.PathLike[str]) -> Path:
+def as_path(path: str | os.PathLike[str]) -> Path:
     """Where a path leads, with `~` written out; refused if no disk could have such a name."""
     try:
         found = Path(path).expanduser()

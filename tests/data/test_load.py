@@ -81,11 +81,10 @@ def test_refuses_a_pipe(tmp_path):
         load(tmp_path / "a.npz")
 
 
-@pytest.mark.parametrize("source", ["", "\0", "a" * 5000])
-def test_refuses_paths_that_cannot_be(source, tmp_path, monkeypatch):
+def test_refuses_a_path_that_is_none(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(DataError):
-        load(source)
+        load("")
 
 
 def test_labels_where_needed(tmp_path, pixels):

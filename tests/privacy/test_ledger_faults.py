@@ -95,6 +95,14 @@ def test_an_edited_record_breaks_its_seal(tmp_path):
         Ledger.open(tmp_path / "l.db")
 
 
+def test_a_schema_that_is_no_text_is_refused(tmp_path):
+    path = tmp_path / "ledger.db"
+    Ledger.create(path, epsilon=8, delta=1e-5, relation="add-remove").close()
+    path.write_bytes(path.read_bytes().replace(b"CREATE TABLE", b"CREATE T\xffBLE"))
+    with pytest.raises(LedgerError, match="cannot be used"):
+        Ledger.open(path)
+
+
 def test_flipped_bytes_are_noticed_or_harmless(tmp_path):
     ledger = create(tmp_path / "l.db")
     reservation = ledger.reserve(plan=PLAN)

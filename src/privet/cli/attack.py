@@ -12,6 +12,7 @@ import typer
 from privet.cli.options import AsJson, print_json, print_pairs
 from privet.cli.progress import Watch
 from privet.errors import ConfigError, PrivacyError, Stopped
+from privet.paths import as_path
 
 _LEDGER = b"SQLite format 3"
 
@@ -95,7 +96,7 @@ def _require_public(data: str, *, declared: bool) -> None:
     """Nobody should attack private rows by mistake."""
     from privet.data.builtin import BUILTIN
 
-    path = Path(data).expanduser()
+    path = as_path(data)
     near = [path, *(path.glob("*") if path.is_dir() else ())]
     if any(each.is_file() and _is_ledger(each) for each in near):
         raise PrivacyError(

@@ -9,6 +9,7 @@ import typer
 
 from privet.cli.options import AsJson, print_json, print_pairs
 from privet.cli.progress import Watch
+from privet.paths import as_path
 
 if TYPE_CHECKING:
     from privet.federate import FederationResult
@@ -240,7 +241,7 @@ def _source(text: str) -> str:
 
 
 def _placed(path: Path) -> str:
-    return str(path.expanduser().resolve())
+    return str(as_path(path).resolve())
 
 
 def _file(path: Path | None) -> str | None:

@@ -21,6 +21,7 @@ from privet.data.saved import is_saved
 from privet.data.tables import read_table
 from privet.data.users import user_ids
 from privet.errors import ConfigError, DataError
+from privet.paths import as_path
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,7 +37,7 @@ def image_users(source: str, key: str, *, count: int) -> NDArray[np.str_]:
         key: of the array, or the name of the column.
         count: of images that have loaded.
     """
-    ids = None if source in BUILTIN else _ids(Path(source).expanduser(), key)
+    ids = None if source in BUILTIN else _ids(as_path(source), key)
     if ids is None:
         raise ConfigError(
             f"--user is {shown(repr(key))}, and {shown(source)} does not say whose its images are: "

@@ -17,7 +17,7 @@ from privet.data.options import Channels, ChannelsName, Options, as_size
 from privet.data.parquet import read_parquet, read_parquet_folder
 from privet.data.saved import is_saved, read_saved
 from privet.errors import DataError
-from privet.paths import place
+from privet.paths import as_path
 
 if TYPE_CHECKING:
     import os
@@ -67,7 +67,7 @@ def load(
 def _read(source: str | os.PathLike[str], options: Options) -> ImageSet:
     if isinstance(source, str) and source in BUILTIN:
         return read_builtin(source, options)
-    path = place(source)
+    path = as_path(source)
     if path.is_dir():
         return _read_folder(path, options)
     if path.is_file():

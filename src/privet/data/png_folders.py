@@ -13,6 +13,7 @@ from privet.data.guard import shown
 from privet.data.shards import pieces, row_counts, shard_name
 from privet.data.staging import check_free_folder, new_folder
 from privet.errors import DataError
+from privet.paths import as_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -33,7 +34,7 @@ def write_png_folders(
     Characters that no file name should have become %XX; a class without images gets no folder.
     Texts of `beside`, by the names that `load` knows to leave alone, go beside the folders.
     """
-    place = out.expanduser().resolve()
+    place = as_path(out).resolve()
     check_free_folder(out, source=folder, is_ours=_is_ours, force=force)
     counts = row_counts(folder)
     if not counts:
@@ -50,7 +51,7 @@ def write_png_folders(
 
 def remove_png_folders(out: Path) -> None:
     """Take away what `write_png_folders` made; anything else stays."""
-    place = out.expanduser().resolve()
+    place = as_path(out).resolve()
     if place.is_dir() and _is_ours(place):
         with writing(out):
             shutil.rmtree(place)

@@ -7,11 +7,12 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from privet import paths, plain_json
+from privet import plain_json
 from privet.data.guard import reading, shown
 from privet.data.schema import Binary, Categorical, Ignored, Numeric, Schema, TableColumn
 from privet.data.tables import words
 from privet.errors import DataError
+from privet.paths import as_path
 
 COLUMN_KINDS: Mapping[str, type] = {
     "numeric": Numeric,
@@ -23,7 +24,7 @@ COLUMN_KINDS: Mapping[str, type] = {
 
 def read_schema(path: str | Path) -> Schema:
     """What a file declares."""
-    file = paths.place(path)
+    file = as_path(path)
     if not file.is_file():
         raise DataError(f"{shown(file)} is no file; give a schema, as 'privet data schema' makes.")
     with reading(file, "schema in JSON"):

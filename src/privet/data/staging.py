@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from privet.data.disk import drafted, writing
 from privet.data.guard import shown
 from privet.errors import ConfigError
+from privet.paths import as_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,11 +30,11 @@ def check_free_folder(
         is_ours: whether nothing but earlier output would be lost with a folder.
         force: replace it if it is ours.
     """
-    place = out.expanduser().resolve()
-    if place.is_relative_to(source.expanduser().resolve()):
+    place = as_path(out).resolve()
+    if place.is_relative_to(as_path(source).resolve()):
         raise ConfigError(f"{shown(out)} lies in the folder of the shards; choose one outside it.")
     with writing(out):
-        if out.expanduser().is_symlink():
+        if as_path(out).is_symlink():
             raise ConfigError(f"{shown(out)} is a link; give the folder itself.")
         if not place.exists() or (place.is_dir() and not any(place.iterdir())):
             return
@@ -45,7 +46,7 @@ def check_free_folder(
 
 def check_free_file(out: Path, suffix: str, *, force: bool) -> None:
     """Refuse a file that would not be found by its name, or that would be overwritten."""
-    place = out.expanduser()
+    place = as_path(out)
     if place.suffix.lower() != suffix:
         raise ConfigError(f"{shown(out)} does not end in {suffix}; give a path that does.")
     with writing(out):
@@ -60,7 +61,7 @@ def check_free_file(out: Path, suffix: str, *, force: bool) -> None:
 @contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
     """An empty folder that takes its place at the end, and goes away if that is not reached."""
-    place = out.expanduser().resolve()
+    place = as_path(out).resolve()
     with writing(out), _staged(place, out) as staging:
         yield staging
         _put_in_place(staging, place)
@@ -72,7 +73,7 @@ def new_file(out: Path) -> Iterator[BinaryIO]:
 
     A link that lies there is replaced, and what it points to is left alone.
     """
-    place = out.expanduser().parent.resolve() / out.name
+    place = as_path(out).parent.resolve() / out.name
     with writing(out):
         place.parent.mkdir(parents=True, exist_ok=True)
     with drafted(place) as file:

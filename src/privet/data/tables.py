@@ -17,7 +17,7 @@ import numpy as np
 
 from privet.data.guard import GIB, reading, refuse_bomb, shown
 from privet.errors import DataError
-from privet.paths import place
+from privet.paths import as_path
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,7 +41,7 @@ def read_table(source: str | Path, *, max_bytes: int = 64 * GIB) -> pa.Table:
             each line, or a .parquet file.
         max_bytes: declared bytes above which a Parquet header is not believed.
     """
-    path = place(source)
+    path = as_path(source)
     if not path.is_file():
         raise DataError(f"{shown(path)} is no file; give a table as {_KINDS}.")
     suffix = path.suffix.lower()

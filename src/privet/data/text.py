@@ -19,7 +19,7 @@ from privet.data.guard import reading, shown
 from privet.data.tables import read_table, words
 from privet.data.users import user_ids
 from privet.errors import DataError
-from privet.paths import place
+from privet.paths import as_path
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,7 +42,7 @@ def read_sequences(source: str | Path) -> NDArray[np.object_]:
     Args:
         source: UTF-8 text, a sentence or a paragraph on each line.
     """
-    path = place(source)
+    path = as_path(source)
     if not path.is_file():
         raise DataError(f"{shown(path)} is no file; give a file of plain text.")
     with reading(path, "text in UTF-8"):

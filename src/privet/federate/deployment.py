@@ -26,6 +26,7 @@ from privet.federate.deployed import OUTCOME, PARTY, SERVER, Terminal, read_sett
 from privet.federate.flower import QUIET, require_flower
 from privet.federate.party import Party
 from privet.federate.server import FederationResult, Server, finished
+from privet.paths import as_path
 from privet.recipes.run_folder import RunFolder
 
 _APP = "privet_federation.py"
@@ -289,7 +290,7 @@ def _link(words: Sequence[str]) -> None:
     from privet.federate.over_grpc import server_over_grpc
 
     files, *rest = words
-    pems = [Path(each).expanduser().read_bytes() for each in json.loads(files)]
+    pems = [as_path(each).read_bytes() for each in json.loads(files)]
     server_over_grpc((pems[0], pems[1], pems[2]) if pems else None)
     sys.argv = ["flower-superlink", *rest]
     flower_superlink()

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privet.errors import ConfigError, LedgerError, PrivacyError, PrivetError
-from privet.paths import place
+from privet.paths import as_path
 from privet.plain_json import WRONG_VALUES, parsed
 from privet.privacy.records import Promise, Record
 
@@ -40,7 +40,7 @@ class Store:
     """The file, with a connection that is opened when needed and never crosses a fork."""
 
     def __init__(self, path: Path) -> None:
-        self.path = place(path).resolve()
+        self.path = as_path(path).resolve()
         self._identity: tuple[int, int] | None = None
         self._connection: sqlite3.Connection | None = None
         self._seen: dict[str, Any] = {}
@@ -149,7 +149,7 @@ class Store:
             yield
         except PrivetError:
             raise
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the latter in its messages
             raise LedgerError(
                 f"Ledger {self.path} cannot be used ({error}): nothing left the hedge."
             ) from None

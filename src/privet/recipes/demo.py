@@ -18,6 +18,7 @@ from privet.errors import ConfigError
 from privet.hedge import Hedge
 from privet.hedge.units import Units
 from privet.measure import accuracy
+from privet.paths import as_path
 from privet.privacy import Budget, Guarantee, Ledger, Relation
 from privet.public import PublicRows
 from privet.recipes.run import Session, train
@@ -144,7 +145,7 @@ def demo(
         force: replace an earlier demo.
         resume: go on with one that was interrupted.
     """
-    folder = folder.expanduser()
+    folder = as_path(folder)
     terms = _place(folder, terms, force=force, resume=resume)
     with closing(_ledger(folder / _LEDGER, terms)):
         pass  # the owner's, before anyone reads a private image

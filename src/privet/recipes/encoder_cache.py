@@ -23,6 +23,7 @@ from torch import Tensor
 from privet.data.disk import write_whole, writing
 from privet.data.guard import shown
 from privet.errors import ConfigError, DataError
+from privet.paths import as_path
 from privet.recipes.public_encoders import Once, PublicTraining
 from privet.recipes.releases import Tensors
 
@@ -38,7 +39,7 @@ def cache_folder(environment: Mapping[str, str] = os.environ) -> Path | None:
     above = Path(environment.get("XDG_CACHE_HOME", ""))
     try:
         if named is not None:
-            return Path(named).expanduser()
+            return as_path(named)
         return (above if above.is_absolute() else Path.home() / ".cache") / "privet"
     except RuntimeError:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from privet.errors import ConfigError
-from privet.paths import place
+from privet.paths import as_path
 from privet.recipes.encoders import ENCODERS, EncoderChoice, Saved, Several
 from privet.recipes.forms import Forms
 
@@ -40,7 +40,7 @@ def _several(text: str) -> list[str]:
 def _is_there(text: str) -> bool:
     """Names that no disk could have are none."""
     try:
-        return place(text).is_file()
+        return as_path(text).is_file()
     except ConfigError:
         return False
 
@@ -50,4 +50,4 @@ def _is_file(text: str) -> bool:
 
 
 def _absolute(path: str) -> str:
-    return str(place(path).resolve())
+    return str(as_path(path).resolve())

@@ -10,6 +10,7 @@ from privet.data.guard import shown
 from privet.data.shards import is_shard
 from privet.data.tables import read_table
 from privet.errors import ConfigError
+from privet.paths import as_path
 from privet.recipes.finished_set import (
     SETS,
     SYNTHESIZE,
@@ -43,7 +44,7 @@ def load(folder: str | os.PathLike[str]) -> Shared | SyntheticSet | SyntheticRow
         folder: of a finished run of `privet train`, `synthesize`, `merge` or `federate`, or one
             that `privet export --to safetensors` or `--to parquet` wrote. Nothing is unpickled.
     """
-    place = Path(folder).expanduser()
+    place = as_path(folder)
     with understood(place):
         return _loaded(place)
 

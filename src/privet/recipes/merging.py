@@ -22,6 +22,7 @@ from privet.data.guard import shown
 from privet.data.shards import soft_labels, write_shard
 from privet.data.staging import check_free_folder, new_folder
 from privet.errors import ConfigError, LedgerError, PrivacyError
+from privet.paths import as_path
 from privet.privacy import Certificate, Ledger, certify_together
 from privet.privacy.certificate import ALWAYS_PUBLIC, promise
 from privet.privacy.spends import plan_of
@@ -117,7 +118,7 @@ def merge(
         listener: told of progress.
     """
     listener = listener or Silent()
-    if len({each.expanduser().resolve() for each in runs}) < max(2, len(runs)):
+    if len({as_path(each).resolve() for each in runs}) < max(2, len(runs)):
         raise ConfigError("Merge two runs or more, each once.")
     for each in runs:
         check_free_folder(out, source=each, is_ours=_is_merge, force=force)

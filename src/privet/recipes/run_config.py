@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol, Self
 
 from privet.errors import ConfigError, DataError
-from privet.paths import place
+from privet.paths import as_path
 from privet.privacy import Budget, Relation, Unit
 from privet.recipes.encoder_names import placed_encoders
 from privet.recipes.forms import Forms
@@ -238,14 +238,14 @@ def _placed_model(text: str) -> str:
 def is_folder(text: str) -> bool:
     """Whether what was typed is one; names that no disk could have are none."""
     try:
-        return place(text).is_dir()
+        return as_path(text).is_dir()
     except ConfigError:
         return False
 
 
 def absolute(path: str) -> str:
     """A path that is found from any folder."""
-    return str(place(path).resolve())
+    return str(as_path(path).resolve())
 
 
 class Saved(Protocol):

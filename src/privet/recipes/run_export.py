@@ -19,6 +19,7 @@ from privet.data.shard_exports import copy_shards, write_npz
 from privet.data.staging import check_free_file, check_free_folder, new_file, new_folder
 from privet.errors import ConfigError
 from privet.learn.checkpoint import save_tensors
+from privet.paths import as_path
 from privet.privacy import Certificate
 from privet.privacy.certificate import as_json, promise
 from privet.privacy.federated import FederatedCertificate
@@ -145,7 +146,7 @@ def export(run: Path, to: str, out: Path, *, force: bool = False) -> Exported:
                 order = _Order(
                     folder=folder,
                     certificate=certificate_of(folder),
-                    out=out.expanduser(),
+                    out=as_path(out),
                     force=force,
                 )
                 return formats[to](order)
@@ -162,7 +163,7 @@ def _require_finished(folder: RunFolder) -> None:
 
 def _require_outside(out: Path) -> None:
     """Runs stay as they are: nothing of one is taken for an export of another."""
-    place = out.expanduser().resolve()
+    place = as_path(out).resolve()
     for folder in (place, *place.parents):
         if any(RunFolder(folder, command).holds_run for command in _FORMATS):
             raise ConfigError(f"{shown(out)} lies in the folder of a run: choose a place outside.")

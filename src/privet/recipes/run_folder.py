@@ -20,6 +20,7 @@ from privet.data.disk import sync_folder, writing
 from privet.data.guard import shown
 from privet.data.png_folders import remove_png_folders
 from privet.errors import ConfigError, DataError, Stopped
+from privet.paths import as_path
 from privet.plain_json import WRONG_VALUES
 from privet.recipes.event_file import PATTERN
 
@@ -92,7 +93,7 @@ class RunFolder:
     """One run's place on disk."""
 
     def __init__(self, path: Path, command: str = "train") -> None:
-        self.path = path.expanduser()
+        self.path = as_path(path)
         self.command = command
         self.schema = f"privet.{command}/{_LAYOUT}"
 

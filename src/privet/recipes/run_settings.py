@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from privet.augment import CropFlip
 from privet.errors import ConfigError
 from privet.learn import AsIs, EngineName, Method
-from privet.paths import place
+from privet.paths import as_path
 from privet.privacy import Ledger, Relation, Unit
 from privet.public import WarmUp
 from privet.recipes.model import Model
@@ -103,7 +103,7 @@ def relation_of(asked: Words) -> Relation:
     wanted = None if asked.relation is None else named(known, asked.relation, "--relation")
     if asked.ledger is None:
         return known[wanted or Relation.ADD_REMOVE.value]
-    ledger = Ledger.open(place(asked.ledger))
+    ledger = Ledger.open(as_path(asked.ledger))
     try:
         terms = {
             "--delta": (asked.delta, ledger.budget.delta),

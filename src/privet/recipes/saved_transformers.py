@@ -13,7 +13,7 @@ from privet import plain_json
 from privet.data.guard import shown
 from privet.errors import ConfigError, DataError
 from privet.models import PretrainedWords, pretrained_words, teach_words, vision_transformer
-from privet.paths import place
+from privet.paths import as_path
 from privet.recipes.model import Plain, Shape
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class _Saved(Plain):
 
     def __post_init__(self) -> None:
         if not self.architecture:
-            object.__setattr__(self, "architecture", _architecture(place(self.folder)))
+            object.__setattr__(self, "architecture", _architecture(as_path(self.folder)))
 
     def _config(self) -> PretrainedConfig:
         from transformers import AutoConfig

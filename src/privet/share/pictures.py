@@ -14,6 +14,7 @@ from privet.data.decode import Shape, decode, fit, pixels_of, read_header, shape
 from privet.data.guard import reading, shown
 from privet.data.options import Options
 from privet.errors import ConfigError, DataError
+from privet.paths import as_path
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -81,7 +82,7 @@ def _check(images: Any) -> None:
 def _picture(image: Any, shape: Shape) -> NDArray[np.uint8]:
     """One image."""
     if isinstance(image, str | os.PathLike):
-        return _from_file(Path(image).expanduser(), shape)
+        return _from_file(as_path(image), shape)
     if _is_array(image):
         return _from_array(image, shape)
     from PIL.Image import Image

@@ -1,5 +1,7 @@
 """The command line: parses, calls, prints. Heavy imports wait until a command needs them."""
 
+import contextlib
+import ctypes
 import os
 import resource
 import sys
@@ -11,12 +13,15 @@ from privet.cli.app import app
 from privet.cli.stopping import sentence, sigterm_as_ctrl_c, telling
 from privet.errors import PrivetError
 
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # as <malloc.h> numbers them
+
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run `privet`; bad input is one sentence on stderr and an exit code, never a traceback."""
     words = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in words
     _keep_memory_off_the_disk()
+    keep_freed_memory()
     try:
         with sigterm_as_ctrl_c(), telling():
             app(args=[word for word in words if word != "--debug"], prog_name="privet")
@@ -36,3 +41,16 @@ def _keep_memory_off_the_disk() -> None:
     """No core dump, which would hold private rows and the key of their noise."""
     _, most = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, most))
+
+
+def keep_freed_memory() -> None:
+    """For the next step, unless glibc was told otherwise.
+
+    It would hand large blocks back, and the system would clear the same pages for every step.
+    """
+    if "MALLOC_MMAP_THRESHOLD_" in os.environ:
+        return
+    with contextlib.suppress(AttributeError, OSError):  # other systems have no such function
+        set_option = ctypes.CDLL(None).mallopt
+        set_option(_MMAP_THRESHOLD, 2**30)
+        set_option(_TRIM_THRESHOLD, 2**31 - 1)

@@ -382,6 +382,7 @@ def command(folder: Path) -> object:
     if words and isinstance(words[0], list):
         words = words[0]
     words = [each.encode("utf-8", "surrogatepass").decode("utf-8", "replace") for each in words]
+    words = [each.partition("\0")[0] for each in words]  # what a system hands over ends there
     if words[:1] in (["train"], ["synthesize"]):
         words.append("--dry-run")
     return _typed(words, folder)

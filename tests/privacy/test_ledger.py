@@ -245,7 +245,7 @@ def test_threads_take_turns(tmp_path):
 
 def test_the_order_of_the_filter_is_fixed_when_the_ledger_is_made(tmp_path, monkeypatch):
     ledger = create(tmp_path)
-    monkeypatch.setattr("privet.privacy.filter._LARGEST_ORDER", 4)
+    monkeypatch.setattr("privet.privacy.filter.LARGEST_ORDER", 4)
     assert Ledger.open(ledger.path).composition == ledger.composition
 
 

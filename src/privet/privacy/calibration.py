@@ -16,7 +16,8 @@ from privet.privacy.events import Plan, PoissonSteps, Selection
 from privet.privacy.trials import Trials
 
 _RELATIVE_TOLERANCE = 1e-5
-_LEAST_NOISE, _MUCH_NOISE, _MOST_NOISE = 0.01, 64.0, 1e7
+_LEAST_NOISE, _LITTLE_NOISE, _MUCH_NOISE, _MOST_NOISE = 1e-6, 0.01, 64.0, 1e7
+_LEAST_COST = 1e-3  # of the target: less is not told apart
 
 
 def noise_multiplier(
@@ -36,7 +37,7 @@ def noise_multiplier(
 
     def excess(sigma: float) -> float:
         cost = accountant.epsilon(plan_at(sigma).events, budget.delta, relation)
-        return math.log(max(cost / budget.epsilon, 1e-3))
+        return math.log(max(cost / budget.epsilon, _LEAST_COST))
 
     low, high = _bracket(excess)
     return _false_position(excess, low, high)
@@ -124,10 +125,11 @@ def _bracket(excess: Callable[[float], float]) -> tuple[float, float]:
                 "already costs more."
             )
     low = high / 2
-    while excess(low) <= 0:
-        low, high = low / 2, low
-        if low < _LEAST_NOISE:
+    while (over := excess(low)) <= 0:
+        # With a δ above the chance to be sampled, any noise would do, and protect nobody.
+        if low < _LEAST_NOISE or (low < _LITTLE_NOISE and over == math.log(_LEAST_COST)):
             raise ConfigError("Almost no noise is needed for this ε and δ: give smaller ones.")
+        low, high = low / 2, low
     return low, high
 
 

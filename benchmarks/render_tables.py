@@ -752,7 +752,12 @@ def fuzz() -> str:
     names = ("cases", "accepted", "refused", "crashes")
     lines = {**found["targets"], "all": {name: found[name] for name in names}}
     rows = [(name, *(f"{line[each]:,}" for each in names)) for name, line in lines.items()]
-    return _table(("what was damaged", *names), rows)
+    guided = _kept("guided_fuzz")
+    below = (
+        f"Guided by coverage: {guided['cases']:,} cases of {guided['targets']} targets, "
+        f"crashes: {guided['crashes']}."
+    )
+    return f"{_table(('what was damaged', *names), rows)}\n\n{below}"
 
 
 def _two(value: float) -> str:

@@ -757,7 +757,7 @@ def fuzz() -> str:
         f"Guided by coverage: {guided['cases']:,} cases of {guided['targets']} targets, "
         f"crashes: {guided['crashes']}."
     )
-    return f"{_table(('what was damaged', *names), rows)}\n\n{below}"
+    return f"{_table(('what was damaged', *names), rows)}\n{below}\n"
 
 
 def _two(value: float) -> str:

@@ -20,6 +20,11 @@ def as_path(path: str | os.PathLike[str]) -> Path:
     return found
 
 
+def absolute(path: str | os.PathLike[str]) -> str:
+    """A path that is found from any folder."""
+    return str(as_path(path).resolve())
+
+
 def _refusal(path: str | os.PathLike[str], why: object) -> ConfigError:
     text = ascii(os.fspath(path))
     told = text if len(text) <= 100 else f"{text[:99]}…"

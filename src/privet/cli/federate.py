@@ -9,7 +9,7 @@ import typer
 
 from privet.cli.options import AsJson, print_json, print_pairs
 from privet.cli.progress import Watch
-from privet.paths import as_path
+from privet.paths import absolute
 
 if TYPE_CHECKING:
     from privet.federate import FederationResult
@@ -241,7 +241,7 @@ def _source(text: str) -> str:
 
 
 def _placed(path: Path) -> str:
-    return str(as_path(path).resolve())
+    return absolute(path)
 
 
 def _file(path: Path | None) -> str | None:

@@ -24,7 +24,7 @@ from privet.federate.messages import PREPARE, Answer, Ask, Refusal
 from privet.federate.party import Party
 from privet.federate.sums import IMAGES, LABELS
 from privet.hedge import Hedge, Randomness
-from privet.paths import as_path
+from privet.paths import absolute
 from privet.privacy import Certificate, Ledger, Reservation, certify
 from privet.privacy.records import State
 from privet.recipes.encoder_cache import CachedEncoders, cache_folder
@@ -127,7 +127,7 @@ def _agree(party: Party, agreement: Agreement, folder: RunFolder) -> None:
         folder.write(CONFIG, body)
         state = _State(
             label=f"federate {party.name} {agreement.federation[:8]}",
-            ledger=LEDGER if party.ledger is None else str(as_path(party.ledger).resolve()),
+            ledger=LEDGER if party.ledger is None else absolute(party.ledger),
         )
         folder.write(STATE, asdict(state))
         return

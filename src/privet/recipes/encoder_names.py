@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from privet.errors import ConfigError
-from privet.paths import as_path
+from privet.paths import absolute, as_path
 from privet.recipes.encoders import ENCODERS, EncoderChoice, Saved, Several
 from privet.recipes.forms import Forms
 
@@ -22,12 +22,12 @@ def encoder_choice(text: str) -> EncoderChoice:
 
 def placed_encoders(text: str) -> str:
     """The same with files that are found from any folder."""
-    return "+".join(_absolute(each) if _is_file(each) else each for each in _several(text))
+    return "+".join(absolute(each) if _is_file(each) else each for each in _several(text))
 
 
 def _one_encoder(text: str) -> EncoderChoice:
     if _is_file(text):
-        return Saved(file=_absolute(text))
+        return Saved(file=absolute(text))
     encoder: EncoderChoice = _TYPED.read(EncoderChoice, text, "--encoder")
     return encoder
 
@@ -47,7 +47,3 @@ def _is_there(text: str) -> bool:
 
 def _is_file(text: str) -> bool:
     return text.endswith(_FILE) and text.partition(":")[0] not in ENCODERS
-
-
-def _absolute(path: str) -> str:
-    return str(as_path(path).resolve())

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol, Self
 
 from privet.errors import ConfigError, DataError
-from privet.paths import as_path
+from privet.paths import absolute, as_path
 from privet.privacy import Budget, Relation, Unit
 from privet.recipes.encoder_names import placed_encoders
 from privet.recipes.forms import Forms
@@ -241,11 +241,6 @@ def is_folder(text: str) -> bool:
         return as_path(text).is_dir()
     except ConfigError:
         return False
-
-
-def absolute(path: str) -> str:
-    """A path that is found from any folder."""
-    return str(as_path(path).resolve())
 
 
 class Saved(Protocol):

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from privet.augment import CropFlip
 from privet.errors import ConfigError
 from privet.learn import AsIs, EngineName, Method
-from privet.paths import as_path
+from privet.paths import absolute, as_path
 from privet.privacy import Ledger, Relation, Unit
 from privet.public import WarmUp
 from privet.recipes.model import Model
@@ -16,7 +16,7 @@ from privet.recipes.models import MODELS
 from privet.recipes.presets import METHODS, PRESETS, SCHEDULES, Preset, augmentation, named
 from privet.recipes.private_training import num_joined
 from privet.recipes.row_kinds import ImageRows, RowKind, TextRows
-from privet.recipes.run_config import Asked, RunConfig, Words, absolute, read_model
+from privet.recipes.run_config import Asked, RunConfig, Words, read_model
 from privet.recipes.sets import Sets
 from privet.recipes.slots import SLOT_NAMES, model_text, read_slot, slot_text
 from privet.recipes.training_config import TrainingConfig

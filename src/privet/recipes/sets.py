@@ -18,7 +18,7 @@ from privet.data.image_users import image_users
 from privet.data.npz import read_text
 from privet.data.options import Channels, parse_size
 from privet.errors import ConfigError, DataError
-from privet.paths import as_path
+from privet.paths import absolute
 from privet.privacy import Unit
 
 UNLABELLED = ("images",)
@@ -329,4 +329,4 @@ def refuse_private(name: str, source: str, private: str) -> None:
 
 def _placed(source: str | None) -> str:
     assert source is not None
-    return source if source in BUILTIN else str(as_path(source).resolve())
+    return source if source in BUILTIN else absolute(source)

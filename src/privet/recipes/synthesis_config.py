@@ -11,6 +11,7 @@ import torch
 
 from privet.data import ImageSet
 from privet.errors import ConfigError
+from privet.paths import absolute
 from privet.privacy import Budget, Event, Relation, Unit
 from privet.recipes.choices import Chosen, Situation
 from privet.recipes.encoder_names import encoder_choice, placed_encoders
@@ -21,7 +22,7 @@ from privet.recipes.model import ImageShape
 from privet.recipes.presets import named
 from privet.recipes.release_presets import PRESETS
 from privet.recipes.releases import USUAL_SIZE, relative_noise
-from privet.recipes.run_config import Words, absolute, completed
+from privet.recipes.run_config import Words, completed
 from privet.recipes.run_settings import portion_of, relation_of, two_digits
 from privet.recipes.sets import DataChoice, Sets
 from privet.recipes.synthesis_methods import SYSTEMS, System, needs_encoder

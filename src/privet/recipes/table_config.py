@@ -9,11 +9,12 @@ from typing import Any, Self
 from privet.data.guard import shown
 from privet.data.table_set import TableSet
 from privet.errors import ConfigError
+from privet.paths import absolute
 from privet.privacy import Budget, Relation, Unit
 from privet.recipes.forms import Forms, Kind
 from privet.recipes.presets import named
 from privet.recipes.row_kinds import SLOTS, TableRows
-from privet.recipes.run_config import absolute, completed
+from privet.recipes.run_config import completed
 from privet.recipes.run_folder import CONFIG, RunFolder
 from privet.recipes.run_settings import portion_of, relation_of, two_digits
 from privet.recipes.sets import DataChoice, Sets

@@ -1,8 +1,7 @@
-"""Commands that `faults.py` kills: how each begins, how it goes on, and what it must have left."""
+"""Commands that `faults.py` kills: how each begins, how it goes on, and how it pays."""
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,69 +9,34 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
-from safetensors.torch import load_file
 
-import privet
+import fault_checks as left
+import privet.recipes.demo
+import privet.share.panel
+from fault_checks import COUNT, MORE, Place
 from privet.data import load
-from privet.data.shards import row_counts
 from privet.privacy import Ledger
-from privet.privacy.records import Record
-from privet.recipes.run_certificate import certificate_of
-from privet.recipes.run_folder import RunFolder
-from privet.recipes.run_reports import story
+from privet.recipes.sets import DataChoice
 
 TERMS: dict[str, Any] = {"epsilon": 60.0, "delta": 1e-5, "relation": "add-remove"}
-COUNT, MORE = 30, 50
+SEEDED = "--declared-size 60 --noise-seed 1"
+DIGITS = 300  # for a demo of seconds
 _PRICE = "--epsilon 2 --delta 1e-5"
-_TRAINING = (
-    f"--method dp-sgd {_PRICE} --model linear --views plain --sample-rate 0.25 --epochs 2 "
-    "--test 12 --engine batched"
-)
+_LEARNING = f"--method dp-sgd {_PRICE} --sample-rate 0.25 --epochs 2 --engine batched"
+_TRAINING = f"{_LEARNING} --model linear --views plain --test 12"
+_WORDS = "--task lm --model lm:width=8,depth=1,heads=2 --public 0.2 --test 0.2 --warm-up-epochs 1"
+_COLUMNS = "--target kind --model mlp:hidden=8 --public 0.2 --test 0.2 --warm-up-epochs 1"
+_SEARCH = "--trials 2 --try learning_rate=0.1,0.3 --declared-size 60"
 _MERF = "dp-merf:size=20,iterations=2,per_class=2,widths=4-4-4-4,batch_size=30"
+_ROWS = "dp-merf:size=20,iterations=2,batch_size=30"
 _STAGES = "sps-plus:iterations=2,later_iterations=2,global_size=4,class_size=4,per_class=2"
-_FORMATS = ("parquet", "png", "npz", "safetensors")
-_LOST = "start again with --force"
-_NEVER_BEGAN = "start it again with --force"
+_DEMO = "sps-g:iterations=2,per_class=2,agreement=false"
+_SURE = "--confidence 0.9999"
+_AGAIN = ("start again with --force", "start it again with --force")
 _DONE = "is declared already"
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where one job happens.
-
-    Args:
-        path: all that it writes lies here.
-        warm: data, and runs that are finished.
-        number: of the job, for variants.
-    """
-
-    path: Path
-    warm: Path
-    number: int
-
-    @property
-    def out(self) -> Path:
-        """What the command makes."""
-        return self.path / "out"
-
-    @property
-    def ledger(self) -> Path:
-        """The owner's."""
-        return self.path / "owner.db"
-
-    @property
-    def format(self) -> str:
-        """Of an export."""
-        return _FORMATS[self.number % len(_FORMATS)]
-
-    @property
-    def exported(self) -> Path:
-        """Where an export goes."""
-        return self.out.with_suffix(".npz") if self.format == "npz" else self.out
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Job:
     """One command, and how to look at what it left.
 
@@ -81,31 +45,33 @@ class Job:
         ready: what is there before.
         words: of the command.
         faults: of what it left at its end.
-        spends: whether it draws on the ledger at its place.
+        paid: how many spends a list of results takes; none for a command that never draws on a
+            ledger.
+        runs: how many reservations.
+        book: the ledger that they lie in.
+        once: what is there when it is done, so that nobody need type it again.
     """
 
     name: str
     ready: Callable[[Place], object]
     words: Callable[[Place], str]
     faults: Callable[[Place], Iterator[str]]
-    spends: bool = False
-
-    @property
-    def seeded(self) -> bool:
-        """Whether its noise can be drawn again, so that nothing it makes is private."""
-        return self.faults is _same_model
+    paid: Callable[[Sequence[str]], int] | None = None
+    runs: int = 1
+    book: str = "owner.db"
+    once: str | None = None
 
     def place(self, folder: Path, number: int, name: str = "") -> Place:
         """Where one of them happens."""
         own = "".join(each if each.isalnum() else "-" for each in f"{self.name} {name}{number}")
-        return Place(folder / own, folder / "warm", number)
+        return Place(folder / own, folder / "warm", number, self.book)
 
     def next_words(self, place: Place, said: str) -> list[str]:
         """To begin, or to go on after what was said last."""
         words = self.words(place).split()
-        if self.spends:
-            begun = (place.out / "config.json").exists()
-            if _LOST in said or _NEVER_BEGAN in said:
+        if self.paid is not None:
+            begun = any((place.out / name).exists() for name in ("config.json", "demo.json"))
+            if any(each in said for each in _AGAIN):
                 return [*words, "--force"]
             again = [words[0], "--out", str(place.out), "--resume", *_seed(words)]
             return again if begun else words
@@ -115,8 +81,23 @@ class Job:
 
     def is_done(self, place: Place, code: int, said: str) -> bool:
         """Whether nothing is left to be done."""
-        again = self.name == "ledger create" and place.ledger.exists()
-        return code == 0 or again or _DONE in said
+        there = self.once is not None and (place.path / self.once).exists()
+        return code == 0 or there or _DONE in said
+
+
+def each_result(lines: Sequence[str]) -> int:
+    """Every one that left the hedge is paid for."""
+    return len(lines)
+
+
+def each_step(lines: Sequence[str]) -> int:
+    """A step that a seeded run draws again is the same one, and paid once."""
+    return len(set(lines))
+
+
+def all_at_once(lines: Sequence[str]) -> int:
+    """One spend pays for all trials, however many."""
+    return int(bool(lines))
 
 
 def _seed(words: Sequence[str]) -> list[str]:
@@ -131,6 +112,14 @@ def make_warm(warm: Path, run: Callable[[str], None]) -> None:
     images = rng.integers(0, 80, (60, 8, 8, 1)) + 60 * labels[:, None, None, None]
     names = np.array(["a", "b", "c"])
     np.savez(warm / "data.npz", images=images.astype(np.uint8), labels=labels, class_names=names)
+    sizes = rng.normal(labels, 1.0)
+    rows = "".join(
+        f"{size:.2f},{names[label]}\n" for size, label in zip(sizes, labels, strict=True)
+    )
+    (warm / "table.csv").write_text(f"size,kind\n{rows}")
+    words = rng.choice(["a", "cook", "had", "no", "rest", "today"], (400, 7))
+    (warm / "text.txt").write_text("".join(f"{' '.join(line)}\n" for line in words))
+    _shorten_the_demo(warm / "digits.npz")
     Ledger.create(warm / "owner.db", **TERMS).close()
     drawn = f"--ledger {warm / 'owner.db'} --declared-size 60"
     run(f"train {warm / 'data.npz'} {_TRAINING} {drawn} --out {warm / 'model'}")
@@ -141,6 +130,17 @@ def make_warm(warm: Path, run: Callable[[str], None]) -> None:
         )
 
 
+def _shorten_the_demo(path: Path) -> None:
+    """Some of its digits, for two iterations, and CNNs that learn for a few steps."""
+    privet.share.panel._LEAST_STEPS = 2
+    digits = load("mnist5k")
+    some = digits.take(np.linspace(0, len(digits) - 1, DIGITS).astype(int))
+    np.savez(path, images=some.images[:], labels=some.labels, class_names=list(map(str, range(10))))
+    demo = privet.recipes.demo
+    demo.DATA = DataChoice(source=str(path), public="0.1", test="0.1")
+    demo.SIZE, demo.SYSTEM = DIGITS * 8 // 10, _DEMO
+
+
 def _with_ledger(place: Place) -> None:
     Ledger.create(place.ledger, **TERMS).close()
 
@@ -149,25 +149,48 @@ def _nothing(place: Place) -> None:
     """There is nothing to make ready."""
 
 
-def _copied(place: Place) -> None:
-    shutil.copytree(place.warm / "one", place.out)
+def _copied(name: str) -> Callable[[Place], object]:
+    return lambda place: shutil.copytree(place.warm / name, place.out)
 
 
-def _copied_model(place: Place) -> None:
-    shutil.copytree(place.warm / "model", place.out)
-
-
-def _train(more: str) -> Callable[[Place], str]:
-    return lambda place: (
-        f"train {place.warm / 'data.npz'} {_TRAINING} --ledger {place.ledger} --out {place.out} "
-        f"{more}"
+def _runs(
+    name: str,
+    command: str,
+    data: str,
+    words: str,
+    faults: Callable[[Place], Iterator[str]],
+    paid: Callable[[Sequence[str]], int] = each_result,
+) -> Job:
+    """A run that draws on the owner's ledger."""
+    return Job(
+        name=name,
+        ready=_with_ledger,
+        words=lambda place: (
+            f"{command} {place.warm / data} {words} --ledger {place.ledger} --out {place.out}"
+        ),
+        faults=faults,
+        paid=paid,
     )
 
 
-def _synthesize(method: str, more: str = "") -> Callable[[Place], str]:
-    return lambda place: (
-        f"synthesize {place.warm / 'data.npz'} --method {method} {_PRICE} --count {COUNT} "
-        f"--declared-size 60 --ledger {place.ledger} --out {place.out} {more}"
+def _makes(
+    name: str, data: str, words: str, faults: Callable[[Place], Iterator[str]] = left.image_set
+) -> Job:
+    """A synthetic set."""
+    given = f"{_PRICE} --count {COUNT} --declared-size 60 --method {words}"
+    return _runs(name, "synthesize", data, given, faults)
+
+
+def _tells(name: str, words: str, data: str = "") -> Job:
+    """A command that writes down what it found."""
+    return Job(
+        name=name,
+        ready=_nothing,
+        words=lambda place: (
+            f"{name} {place.warm / data if data else ''} {words} --out {place.told}"
+        ),
+        faults=left.declared_schema if name == "data schema" else left.finding,
+        once="out.json",
     )
 
 
@@ -176,191 +199,92 @@ def _export(place: Place) -> str:
     return f"export {run} --to {place.format} --out {place.exported}"
 
 
-def paid_runs(place: Place) -> tuple[Record, ...]:
-    """What the ledger at a place has of runs."""
-    ledger = Ledger.open(place.ledger)
-    records = tuple(each for each in ledger.records() if not each.declares)
-    ledger.close()
-    return records
-
-
-def _certified(place: Place, command: str) -> Iterator[str]:
-    """The certificate's events give its ε, and are those that the ledger counts."""
-    folder = RunFolder(place.out, command)
-    certificate = certificate_of(folder)
-    if certificate is None:
-        yield "the certificate says that nothing private was touched"
-        return
-    counted = {each.id: each for each in paid_runs(place)}[folder.read("run.json")["reservation"]]
-    if counted.plan != certificate.plan:
-        yield f"certified {certificate.plan}, counted {counted.plan}"
-    _ = story(place.out)
-
-
-def _model(place: Place) -> Iterator[str]:
-    yield from _certified(place, "train")
-    _ = privet.load(place.out)
-
-
-def _same_model(place: Place) -> Iterator[str]:
-    yield from _certified(place, "train")
-    whole = load_file(place.warm / "seeded" / "model.safetensors")
-    found = load_file(place.out / "model.safetensors")
-    if any(not found[name].equal(each) for name, each in whole.items()):
-        yield "not the model of an undisturbed run"
-
-
-def _set(place: Place) -> Iterator[str]:
-    yield from _certified(place, "synthesize")
-    yield from _images(place.out / "synthetic", COUNT)
-
-
-def _images(path: Path, count: int) -> Iterator[str]:
-    if (found := len(load(path))) != count:
-        yield f"{found} images of {count}"
-
-
-def _grown(place: Place) -> Iterator[str]:
-    _ = story(place.out)
-    yield from _images(place.out / "synthetic", MORE)
-    ledger = Ledger.open(place.warm / "owner.db")
-    spent = [sum(each.spent) for each in ledger.records()]
-    ledger.close()
-    if spent[1:] != [1, 1]:
-        yield f"more images were paid for: {spent}"
-
-
-def _merged(place: Place) -> Iterator[str]:
-    _ = certificate_of(RunFolder(place.out, "merge"))
-    yield from _images(place.out / "synthetic", 2 * COUNT)
-
-
-def _exported(place: Place) -> Iterator[str]:
-    if place.format == "safetensors":
-        _ = privet.load(place.out)
-    else:
-        yield from _images(place.exported, COUNT)
-
-
-def _page(place: Place) -> Iterator[str]:
-    if not (place.out / "report.html").read_text().rstrip().endswith("</html>"):
-        yield "the page has no end"
-
-
-def _evaluated(place: Place) -> Iterator[str]:
-    if "accuracy" not in (place.out / "evaluation.json").read_text():
-        yield "no accuracy"
-
-
-def _ledger(place: Place) -> Iterator[str]:
-    if paid_runs(place):
-        yield "runs in a ledger of none"
-
-
-def _portion(place: Place) -> Iterator[str]:
-    ledger = Ledger.open(place.ledger)
-    if ledger.portions() != ("march",):
-        yield f"portions {ledger.portions()}"
-    ledger.close()
-
-
-def _sheet(place: Place) -> Iterator[str]:
-    if not place.out.with_suffix(".png").exists():
-        yield "no sheet"
-
-
-SEEDED = "--declared-size 60 --noise-seed 1"
 JOBS = (
-    Job("train", _with_ledger, _train("--declared-size 60"), _model, spends=True),
-    Job("train, counted", _with_ledger, _train(""), _model, spends=True),
-    Job("train, seeded", _with_ledger, _train(SEEDED), _same_model, spends=True),
-    Job("synthesize dp-merf", _with_ledger, _synthesize(_MERF), _set, spends=True),
+    _runs("train", "train", "data.npz", f"{_TRAINING} --declared-size 60", left.model),
+    _runs("train, counted", "train", "data.npz", _TRAINING, left.model),
+    _runs(
+        "train, seeded", "train", "data.npz", f"{_TRAINING} {SEEDED}", left.same_model, each_step
+    ),
+    _runs("train on a table", "train", "table.csv", f"{_LEARNING} {_COLUMNS}", left.model),
+    _runs("train on text", "train", "text.txt", f"{_LEARNING} {_WORDS}", left.model),
+    _runs("tune", "tune", "data.npz", f"{_TRAINING} {_SEARCH}", left.tuned_model, all_at_once),
+    _makes("synthesize dp-merf", "data.npz", _MERF),
+    _makes("synthesize sps-plus", "data.npz", f"{_STAGES} --encoder untrained:width=8,groups=4"),
+    _makes("synthesize a table", "table.csv", f"{_ROWS} --target kind --public 0.2", left.table),
     Job(
-        "synthesize sps-plus",
-        _with_ledger,
-        _synthesize(_STAGES, "--encoder untrained:width=8,groups=4"),
-        _set,
-        spends=True,
+        name="synthesize, more images",
+        ready=_copied("one"),
+        words=lambda place: f"synthesize --out {place.out} --resume --count {MORE}",
+        faults=left.grown_set,
     ),
     Job(
-        "synthesize, more images",
-        _copied,
-        lambda place: f"synthesize --out {place.out} --resume --count {MORE}",
-        _grown,
+        name="demo",
+        ready=_nothing,
+        words=lambda place: f"demo --count {COUNT} --out {place.out}",
+        faults=left.demo,
+        paid=each_result,
+        runs=2,
+        book="out/ledger.db",
     ),
     Job(
-        "merge",
-        _nothing,
-        lambda place: f"merge {place.warm / 'one'} {place.warm / 'two'} --out {place.out}",
-        _merged,
+        name="merge",
+        ready=_nothing,
+        words=lambda place: f"merge {place.warm / 'one'} {place.warm / 'two'} --out {place.out}",
+        faults=left.merged_set,
     ),
-    Job("export", _nothing, _export, _exported),
-    Job("report", _copied, lambda place: f"report {place.out}", _page),
-    Job("evaluate", _copied_model, lambda place: f"evaluate {place.out}", _evaluated),
+    Job(name="export", ready=_nothing, words=_export, faults=left.exported),
     Job(
-        "data inspect",
-        _nothing,
-        lambda place: (
+        name="report",
+        ready=_copied("one"),
+        words=lambda place: f"report {place.out}",
+        faults=left.page,
+    ),
+    Job(
+        name="evaluate",
+        ready=_copied("model"),
+        words=lambda place: f"evaluate {place.out}",
+        faults=left.evaluated,
+    ),
+    _tells("audit hedge", f"{_PRICE} --runs 200 {_SURE}"),
+    _tells("audit train", f"--method dp-sgd {_PRICE} --canaries 16 --epochs 2 {_SURE}"),
+    _tells("audit synthesize", f"--method dp-merf {_PRICE} --canaries 16 {_SURE}"),
+    _tells(
+        "audit attack",
+        f"{_PRICE} --declare-public --models 4 --examples 40 --images 20 --iterations 2",
+        "data.npz",
+    ),
+    _tells("data schema", "--target kind", "table.csv"),
+    Job(
+        name="data inspect",
+        ready=_nothing,
+        words=lambda place: (
             f"data inspect {place.warm / 'data.npz'} --contact-sheet {place.out}.png --force"
         ),
-        _sheet,
+        faults=left.contact_sheet,
     ),
     Job(
-        "ledger create",
-        _nothing,
-        lambda place: f"ledger create {place.ledger} --epsilon 3 --delta 1e-5",
-        _ledger,
+        name="ledger create",
+        ready=_nothing,
+        words=lambda place: f"ledger create {place.ledger} --epsilon 3 --delta 1e-5",
+        faults=left.empty_ledger,
+        once="owner.db",
     ),
     Job(
-        "ledger portion",
-        _with_ledger,
-        lambda place: f"ledger portion {place.ledger} march",
-        _portion,
+        name="ledger portion",
+        ready=_with_ledger,
+        words=lambda place: f"ledger portion {place.ledger} march",
+        faults=left.portion,
+    ),
+    Job(
+        name="ledger show",
+        ready=_with_ledger,
+        words=lambda place: f"ledger show {place.ledger}",
+        faults=left.empty_ledger,
+    ),
+    Job(
+        name="account",
+        ready=_with_ledger,
+        words=lambda place: f"account {_PRICE} --sample-rate 0.01 --steps 1000",
+        faults=left.empty_ledger,
     ),
 )
-
-
-def half_written(path: Path) -> Iterator[str]:
-    """Files under their final names that cannot be read to their end."""
-    for file in sorted(each for each in path.rglob("*") if each.is_file()):
-        if file.name.startswith(".") or file.name.endswith(".part") or ".part/" in str(file):
-            continue
-        try:
-            _READERS.get(file.suffix, _any)(file)
-        except Exception as error:
-            yield f"{file.relative_to(path)} is half written: {error!r}"
-
-
-def _any(file: Path) -> None:
-    """Other files are looked at by what reads them."""
-
-
-def _picture(file: Path) -> None:
-    with Image.open(file) as picture:
-        picture.load()
-
-
-def _page_end(file: Path) -> None:
-    if not file.read_text().rstrip().endswith("</html>"):
-        raise ValueError("no end")
-
-
-def _archive(file: Path) -> None:
-    with np.load(file) as archive:
-        _ = [archive[name] for name in archive.files]
-
-
-_READERS: dict[str, Callable[[Path], object]] = {
-    ".json": lambda file: json.loads(file.read_text()),
-    ".safetensors": load_file,
-    ".parquet": lambda file: row_counts(file.parent),
-    ".npz": _archive,
-    ".png": _picture,
-    ".html": _page_end,
-}
-
-
-def strays(path: Path) -> list[str]:
-    """Drafts that nobody will need."""
-    names = [each.name for each in path.rglob("*") if each.name != ".privet-png"]
-    return [each for each in names if each.startswith(".") or each.endswith(".part")]

@@ -37,7 +37,8 @@ import torch
 import kept_rows
 import machine
 import privet.cli
-from fault_jobs import JOBS, Job, Place, half_written, make_warm, paid_runs, strays
+from fault_checks import Place, half_written, paid_runs, strays
+from fault_jobs import JOBS, Job, make_warm
 from privet.hedge import Hedge, Steps
 from privet.recipes import run_log
 
@@ -212,10 +213,10 @@ def _witness(left: int) -> None:
 
 
 def _left(job: Job, place: Place) -> int:
-    """How many results; a step that a seeded run draws again is the same one, and paid once."""
+    """How many spends the results take that left the hedge."""
     path = place.path.with_suffix(".left")
     lines = path.read_text().splitlines() if path.exists() else []
-    return len(set(lines)) if job.seeded else len(lines)
+    return len(lines) if job.paid is None else job.paid(lines)
 
 
 def _faults(
@@ -237,7 +238,7 @@ def _faults(
     if attempt.code > 0 and attempt.code != 130 and not _refused(attempt.said):
         yield f"code {attempt.code}: {attempt.said.strip()[-300:]}"
     tally.lost += "paid for" in attempt.said and attempt.code == 3
-    if job.spends:
+    if job.paid is not None:
         yield from _ledger_faults(job, place, tally)
     yield from half_written(place.path)
 
@@ -258,8 +259,8 @@ def _ledger_faults(job: Job, place: Place, tally: Tally) -> Iterator[str]:
     left, counted = _left(job, place), sum(found.values())
     if not left <= counted <= left + tally.kills.total():
         yield f"{left} results left the hedge, {counted} counted, {tally.kills.total()} kills"
-    if len(found) > 1 + tally.lost:
-        yield f"{len(found)} reservations for one run, {tally.lost} of which lost a result"
+    if len(found) > job.runs + tally.lost:
+        yield f"{len(found)} reservations for {job.runs}, {tally.lost} of which lost a result"
 
 
 def _final_faults(job: Job, place: Place) -> Iterator[str]:

@@ -74,7 +74,7 @@ def paid_runs(place: Place) -> tuple[Record, ...]:
     if not place.ledger.exists():
         return ()
     ledger = Ledger.open(place.ledger)
-    records = tuple(each for each in ledger.records() if not each.declares and each.plan.events)
+    records = tuple(each for each in ledger.records() if not each.declares and each.plan)
     ledger.close()
     return records
 

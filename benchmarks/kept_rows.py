@@ -30,10 +30,13 @@ class Task(Protocol):
         """All its settings: a run that was done with others is stale."""
 
 
-def arguments(description: str | None, *, public: bool = True) -> argparse.ArgumentParser:
-    """Options that all such studies have, and `--public` for those that need it."""
+def arguments(
+    description: str | None, *, data: bool = True, public: bool = True
+) -> argparse.ArgumentParser:
+    """Options that all such studies have, and folders for those that need them."""
     parser = argparse.ArgumentParser(description=(description or "").splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True, help="A folder with the data.")
+    if data:
+        parser.add_argument("--data", type=Path, required=True, help="A folder with the data.")
     if public:
         parser.add_argument("--public", type=Path, required=True, help="A folder of public data.")
     parser.add_argument("--only", default="", help="Runs whose key contains this text.")

@@ -1,0 +1,145 @@
+"""Claim: learning rates and epochs of `beyond_images.py` for tables are good ones on other tables.
+
+    python benchmarks/beyond_settings.py [--only TEXT] [--minutes M]
+
+Each method in each column of its table takes what did best on a generated table, at ε = 2: one in
+the likeness of Location-30, and other people by the rule of `people`. Every run is a `privet train`
+and is kept when it is done.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import machine
+from beyond_tables import Table, people, places, written
+from kept_rows import Kept, arguments, do_missing, kept
+from privet.recipes.run import Session, train
+from privet.recipes.run_config import Asked
+
+OUT = machine.RESULTS / "beyond_settings.json"
+EPSILON, DELTA = 2.0, 1e-5
+METHODS = ("dp-sgd", "dope")
+SCENARIOS = ("cold", "warm", "cold-extended", "extended")
+LOOKED_AT = tuple(product(METHODS, SCENARIOS))
+TABLES: Mapping[str, Mapping[str, Any]] = {
+    "location": {"target": "class", "public": "0.1", "test": "0.2"},
+    "people": {"target": "income", "public": "0.05", "test": "0.2"},
+}
+EPOCHS = (5.0, 20.0)
+COLD_RATES, WARM_RATES = (0.1, 0.3, 1.0), (0.03, 0.1, 0.3)  # a warm-up is soon undone
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """One private run on a table that stands in for another.
+
+    Args:
+        data: location or people, which it stands in for.
+        method: of Privet.
+        scenario: a column of the paper.
+        learning_rate: that is tried.
+        epochs: that are tried.
+    """
+
+    data: str
+    method: str
+    scenario: str
+    learning_rate: float
+    epochs: float
+
+    @property
+    def key(self) -> Mapping[str, Any]:
+        """What tells runs apart."""
+        return asdict(self)
+
+    @property
+    def described(self) -> str:
+        """All settings."""
+        return json.dumps(dict(TABLES[self.data]))
+
+
+def candidates() -> Iterator[Candidate]:
+    """Of all tables and columns."""
+    for data, (method, scenario) in product(TABLES, LOOKED_AT):
+        rates = COLD_RATES if scenario.startswith("cold") else WARM_RATES
+        for rate, epochs in product(rates, EPOCHS):
+            yield Candidate(
+                data=data, method=method, scenario=scenario, learning_rate=rate, epochs=epochs
+            )
+
+
+def run(candidate: Candidate) -> Kept:
+    """From a generated table to an accuracy."""
+    start = time.perf_counter()
+    with tempfile.TemporaryDirectory() as place:
+        asked = Asked(
+            epsilon=EPSILON,
+            delta=DELTA,
+            method=candidate.method,
+            scenario=candidate.scenario,
+            learning_rate=candidate.learning_rate,
+            epochs=candidate.epochs,
+            **{**TABLES[candidate.data], **written(_stand_in(candidate.data), Path(place))},
+        )
+        found = train(asked, Session(out=Path(place) / "run"), Quiet()).summary
+    return {
+        "accuracies": {"accuracy": found["test"]["accuracy"]},
+        "seconds": round(time.perf_counter() - start),
+        "commit": machine.COMMIT,
+    }
+
+
+@lru_cache(maxsize=1)
+def _stand_in(data: str) -> Table:
+    return places() if data == "location" else people(seed=1)
+
+
+class Quiet:
+    """Nobody listens."""
+
+    def note(self, sentence: str) -> None:
+        """In vain."""
+
+    def step(self, news: object) -> None:
+        """Likewise."""
+
+
+def chosen(
+    data: str, method: str, scenario: str, runs: list[Kept] | None = None
+) -> dict[str, float]:
+    """What did best; the first of equals."""
+    column = (data, method, scenario)
+    tried = [
+        each
+        for each in (kept(OUT) if runs is None else runs)
+        if (each["data"], each["method"], each["scenario"]) == column
+    ]
+    if not tried:
+        raise SystemExit(f"Run beyond_settings.py first: nothing is chosen for {column}.")
+    best = max(tried, key=lambda each: each["accuracies"]["accuracy"])
+    return {name: best[name] for name in ("learning_rate", "epochs")}
+
+
+def summary(runs: list[Kept]) -> dict[str, Any]:
+    """What is chosen so far."""
+    columns = dict.fromkeys((each["data"], each["method"], each["scenario"]) for each in runs)
+    return {"chosen": [[*column, chosen(*column, runs)] for column in columns]}
+
+
+def main() -> None:
+    """Try what is missing."""
+    options = arguments(__doc__, data=False, public=False).parse_args()
+    do_missing(OUT, candidates(), run, summary, options)
+
+
+if __name__ == "__main__":
+    main()

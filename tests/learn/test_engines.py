@@ -1,5 +1,6 @@
 """Every engine agrees with a naive reference in double precision, for every layer that it takes."""
 
+import math
 from copy import deepcopy
 from functools import cache
 
@@ -290,6 +291,8 @@ GHOSTS = {
     "shared standardised": "layer.weight",
     "standardised without bias": "3.weight",
     "frozen gain": "3.weight",
+    "mlp": "layers.0.weight",
+    "padded embedding": "table.weight",
 }
 
 
@@ -324,10 +327,18 @@ def test_engines_agree_with_a_naive_reference(name, num_views, freeze, engine):
     check(engine, *case(name, num_views, freeze))
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("num_views", [1, 4])
+@pytest.mark.parametrize("name", LAYERS)
+def test_engines_agree_around_an_origin(name, num_views, engine):
+    check(engine, *case(name, num_views, 0, 1, False, True))
+
+
+@pytest.mark.parametrize("origin", [False, True])
 @pytest.mark.parametrize("num_views", [1, 4])
 @pytest.mark.parametrize("name", GHOSTS)
-def test_cases_that_are_meant_for_ghosts_reach_them(name, num_views):
-    units, what = objective(name, num_views)
+def test_cases_that_are_meant_for_ghosts_reach_them(name, num_views, origin):
+    units, what = objective(name, num_views, origin=origin)
     summand = TapeSum(what, ghost=True)
     summand.norms(units)
     assert GHOSTS[name] not in summand._kept[units].written
@@ -382,6 +393,45 @@ def test_ghost_norms_are_never_below_the_norm_that_is_summed():
     assert (ghost.norms(units) >= written.norms(units)).all()
     exact = written.norms(units)
     assert (ghost.norms(units) <= exact + 0.02 * inputs.norm(dim=2).sum(1)).all()
+
+
+def single_precision(model, inputs, origin):
+    """Norms of the ghost engine in single precision, and of all written out in double."""
+    labels = torch.arange(len(inputs)) % CLASSES
+    units = Units({"labels": labels}, torch.arange(len(inputs) + 1))
+
+    def norms(engine, dtype):
+        what = Objective(
+            model=model.to(dtype),
+            loss=cross_entropy,
+            views=lambda _: Examples(
+                inputs.to(dtype) if inputs.is_floating_point() else inputs, labels
+            ),
+            num_views=1,
+            weights=(copied(trainable(model)),),
+            origin={name: block.to(dtype) for name, block in origin.items()},
+        )
+        return ENGINES[engine](what).norms(units).double()
+
+    return norms("ghost", torch.float32), norms("batched", torch.float64)
+
+
+@pytest.mark.parametrize("size", [1.0, 100.0])
+@pytest.mark.parametrize("name", ["mlp", *GHOSTS])
+def test_ghost_norms_around_a_near_origin_are_never_too_small(name, size):
+    """An origin that is one unit's own gradient: its difference cancels in all layers."""
+    make_model, make_inputs = LAYERS[name]
+    torch.manual_seed(0)
+    model = make_model()
+    inputs = make_inputs(40)
+    inputs = size * inputs.float() if inputs.is_floating_point() else inputs
+    loss = cross_entropy(model(inputs[:1]), torch.zeros(1, dtype=torch.int64)).sum()
+    found = torch.autograd.grad(loss, list(trainable(model).values()))
+    ghost, exact = single_precision(model, inputs, dict(zip(trainable(model), found, strict=True)))
+    longest = math.sqrt(sum(float(each.square().sum()) for each in found)) + float(exact.max())
+    assert float(exact[0]) < 1e-4 * longest  # it does cancel
+    assert (ghost >= exact * (1 - 1e-5)).all()
+    assert (ghost <= exact + 0.03 * longest).all()
 
 
 GAINS = [1.0, 0.5, 0.05, 1e-3]

@@ -6,6 +6,7 @@ know its norm and weighted sums without it (`matrices`).
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Generic, TypeVar, final
@@ -38,8 +39,12 @@ class Rule(ABC, Generic[Layer]):
     def per_unit(self, calls: Sequence[Call], num_units: int) -> PerUnitGradients:
         """Every unit's gradient, one flat row each, in this rule's arrangement."""
 
-    def squared_norms(self, calls: Sequence[Call]) -> Tensor | None:
-        """Of the gradients that `weighted_sum` adds up; nothing where writing out is cheaper."""
+    def squared_norms(self, calls: Sequence[Call], origin: Blocks | None = None) -> Tensor | None:
+        """Of gradients around an origin; nothing where writing them out is cheaper.
+
+        ‖g − o‖² is ‖g‖² − 2 g·o + ‖o‖², and g·o takes no more than a pass through the layer with
+        the origin for its weights.
+        """
         return None
 
     def weighted_sum(self, calls: Sequence[Call], weights: Tensor) -> Blocks:
@@ -115,15 +120,21 @@ class EmbeddingRule(Rule[nn.Embedding]):
         table.index_add_(0, (numbers + first).flatten(), errors.flatten(0, 1))
         return PerUnitGradients({name: table.reshape(num_units, rows * width)})
 
-    def squared_norms(self, calls: Sequence[Call]) -> Tensor | None:
+    def squared_norms(self, calls: Sequence[Call], origin: Blocks | None = None) -> Tensor | None:
         """Σ over pairs of positions with the same number of the product of their errors."""
         if not calls:
             return None
+        [name] = self.names.values()
         numbers, errors = self._flat(calls, len(calls[0].inputs) // self.num_views)
         same = numbers[:, :, None] == numbers[:, None, :]
         products = torch.bmm(errors, errors.transpose(1, 2))
         lengths = products.diagonal(dim1=1, dim2=2).clamp(min=0).sqrt()
-        return guarded((products * same).sum((1, 2), dtype=torch.float64), lengths)
+        squares = (products * same).sum((1, 2), dtype=torch.float64)
+        if origin is None:
+            return guarded(squares, lengths)
+        table = origin[name]
+        along = (errors * table[numbers]).sum((1, 2), dtype=torch.float64)
+        return guarded(around(squares, along, table), lengths, table)
 
     def weighted_sum(self, calls: Sequence[Call], weights: Tensor) -> Blocks:
         """Errors added to the rows they belong to."""
@@ -152,15 +163,25 @@ class EmbeddingRule(Rule[nn.Embedding]):
         return torch.cat(numbers, 1), torch.cat(errors, 1)
 
 
-def guarded(squares: Tensor, lengths: Tensor) -> Tensor:
+def around(squares: Tensor, along: Tensor, *origin: Tensor) -> Tensor:
+    """‖g − o‖² from ‖g‖² and g·o."""
+    return squares - 2 * along + _square_of(origin)
+
+
+def guarded(squares: Tensor, lengths: Tensor, *origin: Tensor) -> Tensor:
     """Squared norms that rounding cannot have made too small.
 
     A sum of products may cancel. Its error is a few roundings of what it would be if nothing
-    cancelled, the square of Σ length, and is added: a norm too large clips a little early, one too
-    small would break the guarantee.
+    cancelled, the square of Σ length and of the origin's, and is added: a norm too large clips a
+    little early, one too small would break the guarantee.
     """
     rounding = 16 * torch.finfo(lengths.dtype).eps
-    return squares.clamp(min=0) + rounding * lengths.sum(1, dtype=torch.float64).square()
+    longest = lengths.sum(1, dtype=torch.float64) + math.sqrt(_square_of(origin))
+    return squares.clamp(min=0) + rounding * longest.square()
+
+
+def _square_of(blocks: Sequence[Tensor]) -> float:
+    return sum(float(block.double().square().sum()) for block in blocks)
 
 
 def _nothing(rule: NormRule, num_units: int) -> dict[str, Tensor]:

@@ -10,6 +10,7 @@ follows from products of pairs of positions, Σ_ts (a_t·a_s)(e_t·e_s): cheaper
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import final
 
 import torch
@@ -17,7 +18,7 @@ from torch import Tensor, nn
 
 from privet.learn.calls import Call
 from privet.learn.gradients import Blocks, PerUnitGradients
-from privet.learn.layers import Rule, guarded
+from privet.learn.layers import Rule, around, guarded
 from privet.learn.positions import TILE_BYTES, Positions, pair_products, positions_of
 from privet.learn.standardisation import Standardisation
 from privet.models import StandardisedConv2d
@@ -52,7 +53,7 @@ class MatrixRule(Rule[nn.Linear | nn.Conv2d]):
                 gains[units] = standard.pull_back_(tile)
         return PerUnitGradients(found | self._named({"weight": total.flatten(1), "gain": gains}))
 
-    def squared_norms(self, calls: Sequence[Call]) -> Tensor | None:
+    def squared_norms(self, calls: Sequence[Call], origin: Blocks | None = None) -> Tensor | None:
         """Through pairs of positions, where their products are fewer than coordinates."""
         seen = [positions_of(self.layer, call, self.num_views) for call in calls]
         rows, columns = self._shape
@@ -66,10 +67,12 @@ class MatrixRule(Rule[nn.Linear | nn.Conv2d]):
             return None
         num_units = len(calls[0].inputs) // self.num_views
         total = calls[0].inputs.new_zeros(num_units, dtype=torch.float64)
+        centre = None if origin is None else self._centre(origin, standard)
         for units in _tiles(seen, num_units):
-            total[units] = self._of_pairs(seen, units, standard)
-        for row in self._biases(calls, num_units).values():
-            total += row.square().sum(1, dtype=torch.float64)
+            total[units] = self._of_pairs(seen, units, standard, centre)
+        for name, biases in self._biases(calls, num_units).items():
+            moved = biases if origin is None else biases - origin[name]
+            total += moved.square().sum(1, dtype=torch.float64)
         return total
 
     def weighted_sum(self, calls: Sequence[Call], weights: Tensor) -> Blocks:
@@ -96,8 +99,20 @@ class MatrixRule(Rule[nn.Linear | nn.Conv2d]):
         out, channels, *kernel = self.layer.weight.shape
         return row.reshape(out, *kernel, channels).movedim(-1, 1)
 
+    def _centre(self, origin: Blocks, standard: Standardisation | None) -> _Centre:
+        """An origin, and the matrix that is to Σ_t e_t a_tᵀ what the origin is to gradients."""
+        own = {name: self.arranged(full, origin[full]) for name, full in self.names.items()}
+        matrix = own["weight"].reshape(self._shape)
+        if standard is not None:
+            matrix = standard.adjoint(matrix, own.get("gain"))
+        return _Centre(matrix, [own[name] for name in ("weight", "gain") if name in own])
+
     def _of_pairs(
-        self, seen: Sequence[Positions], units: slice, standard: Standardisation | None
+        self,
+        seen: Sequence[Positions],
+        units: slice,
+        standard: Standardisation | None,
+        centre: _Centre | None,
     ) -> Tensor:
         pieces = [piece for positions in seen for piece in positions.pieces(units)]
         inputs = _joined([piece[0] for piece in pieces], 1)
@@ -113,7 +128,11 @@ class MatrixRule(Rule[nn.Linear | nn.Conv2d]):
             squares = squares + standard.correction(inputs, errors, outputs, self.names)
             if "gain" in self.names:  # its gradient is not stretched
                 lengths = lengths + inputs.norm(dim=2) * errors.norm(dim=1)
-        return guarded(squares, lengths)
+        if centre is None:
+            return guarded(squares, lengths)
+        along = (inputs @ centre.matrix.T).mul_(errors.transpose(1, 2))
+        squares = around(squares, along.sum((1, 2), dtype=torch.float64), *centre.blocks)
+        return guarded(squares, lengths, *centre.blocks)
 
     def _biases(self, calls: Sequence[Call], num_units: int) -> dict[str, Tensor]:
         if "bias" not in self.names:
@@ -131,6 +150,14 @@ class MatrixRule(Rule[nn.Linear | nn.Conv2d]):
             weight = self.layer.weight.movedim(1, -1).flatten(1)  # as patches lie
             return Standardisation.of(self.layer, weight)
         return None
+
+
+@dataclass(frozen=True)
+class _Centre:
+    """What gradients are taken around: see `_centre`."""
+
+    matrix: Tensor
+    blocks: Sequence[Tensor]
 
 
 def _joined(pieces: list[Tensor], dim: int) -> Tensor:

@@ -127,8 +127,8 @@ class Objective:
 
     @property
     def linear(self) -> bool:
-        """Whether a unit's vector is its plain gradient at one set of weights."""
-        return len(self.weights) == 1 and self.scale is None and self.origin is None
+        """Whether a unit's vector is its gradient at one set of weights, around any origin."""
+        return len(self.weights) == 1 and self.scale is None
 
     def zeros(self) -> Blocks:
         """The sum over no units."""

@@ -60,6 +60,15 @@ class Standardisation:
         matrices.addcmul_(lost, self.rows, value=-1).sub_((means * self.stretch)[..., None])
         return gains
 
+    def adjoint(self, weights: Tensor, gains: Tensor | None) -> Tensor:
+        """Whose product with a gradient of standardised weights is that of given weights and gains.
+
+        That is, with what `pull_back_` makes of the gradient: a projection is its own adjoint.
+        """
+        found = weights.clone()
+        _ = self.pull_back_(found)
+        return found if gains is None else found + gains[:, None] * self.rows
+
     def knows_norms(self, calls: Sequence[Call]) -> bool:
         """Whether n·a_t can be read off the layer's outputs.
 

@@ -1,7 +1,7 @@
 """The batched engines: one pass over many units, then gradients layer by layer from what it noted.
 
 `batched` writes every unit's gradient out. `ghost` does so only where that is cheaper than knowing
-norms and weighted sums without it; scales, origins and several weights need it everywhere.
+norms and weighted sums without it; scales and several weights need it everywhere.
 """
 
 from __future__ import annotations
@@ -86,8 +86,16 @@ class TapeSum:
         }
         with at_weights(objective.model, objective.weights[0]):
             for rule, calls in noted.ghosts:
-                total |= rule.weighted_sum(calls, weights)
+                total |= self._around_origin(rule.weighted_sum(calls, weights), weights)
         return {name: total[name] for name in objective.weights[0]}
+
+    def _around_origin(self, blocks: Blocks, weights: Tensor) -> Blocks:
+        """Σ weight · (gradient − origin), from Σ weight · gradient."""
+        origin = self._objective.origin
+        if origin is None:
+            return blocks
+        times = float(weights.double().sum())
+        return {name: block - times * origin[name] for name, block in blocks.items()}
 
     def _note(self, units: Units) -> _Noted:
         objective = self._objective
@@ -117,7 +125,7 @@ class TapeSum:
             yield rule, calls.pop(rule.layer)
 
     def _add(self, noted: _Noted, rule: AnyRule, calls: list[Call], num_units: int) -> None:
-        squares = rule.squared_norms(calls) if self._may_ghost else None
+        squares = rule.squared_norms(calls, self._objective.origin) if self._may_ghost else None
         if squares is not None:
             noted.squares.add_(squares)
             noted.ghosts.append((rule, calls))

@@ -258,12 +258,13 @@ class TestLoopOnly:
             with_physical_batch(engine, objective(make_model, num_views), units_of)
 
 
-def test_scales_and_origins_leave_ghosts_out():
+def test_scales_leave_ghosts_out_and_origins_do_not():
     aim = objective(SUPPORTED["mlp"])
     ones = {name: torch.ones_like(value) for name, value in aim.weights[0].items()}
-    for slots in ({"scale": ones}, {"origin": ones}):
-        plan = plan_engine(objective(SUPPORTED["mlp"], **slots), units_of)
-        assert set(plan.seconds_per_unit) == {"loop", "batched"}
+    tried = {"scale": {"loop", "batched"}, "origin": {"loop", "batched", "ghost"}}
+    for slot, engines in tried.items():
+        plan = plan_engine(objective(SUPPORTED["mlp"], **{slot: ones}), units_of)
+        assert set(plan.seconds_per_unit) == engines
 
 
 def test_planning_leaves_the_model_as_it_was():
@@ -354,12 +355,15 @@ class TestPhysicalBatchesOfGhosts:
     def test_are_larger_where_gradients_stay_unwritten(self):
         batched, ghost = sizes(wide)
         assert batched < ghost
+        around_an_origin = sizes(wide, origin=self.ones())
+        assert around_an_origin == [batched, ghost]
 
-    @pytest.mark.parametrize("slot", ["scale", "origin"])
-    def test_are_those_of_batched_where_all_are_written(self, slot):
-        ones = {name: torch.ones_like(value) for name, value in trainable(wide().double()).items()}
-        batched, ghost = sizes(wide, **{slot: ones})
+    def test_are_those_of_batched_where_all_are_written(self):
+        batched, ghost = sizes(wide, scale=self.ones())
         assert batched == ghost
+
+    def ones(self):
+        return {name: torch.ones_like(value) for name, value in trainable(wide().double()).items()}
 
     def test_are_those_of_batched_for_tied_parameters(self):
         batched, ghost = sizes(TiedWide)

@@ -79,18 +79,33 @@ def test_what_makes_no_sense_is_refused(synthesize, tmp_path, words, sentence):
     assert not (tmp_path / "run").exists()
 
 
+def asked_for(method, encoder):
+    return SynthesisAsked(
+        data="digits", method=method, epsilon=2.0, delta=1e-5, public="0.1", encoder=encoder
+    )
+
+
+@pytest.mark.parametrize(
+    ("method", "encoder", "invert"),
+    [
+        ("sps-g", None, True),
+        ("dp-mepf", None, True),
+        ("sps", None, False),
+        ("sps-plus", "conv:epochs=1", False),
+        ("sps", "procedural", False),
+        ("sps", "conv:invert=true", True),
+        ("sps-g", "conv:invert=false", False),
+    ],
+)
+def test_moments_over_positions_need_to_know_light_from_dark(method, encoder, invert):
+    assert staged(asked_for(SYSTEMS[method], encoder)).config.encoder.invert == invert
+
+
 def test_they_are_saved_and_read_again(tmp_path):
     odd = tmp_path / "a+b.safetensors"
     save_file(ConvEncoder(1).state_dict(), odd)
     for encoder, number in ((TWO, 2), (str(odd), 1), ("conv:learning_rate=1e+0", 1)):
-        asked = SynthesisAsked(
-            data="digits",
-            method=SYSTEMS["sps-plus"],
-            epsilon=2.0,
-            delta=1e-5,
-            public="0.1",
-            encoder=encoder,
-        )
+        asked = asked_for(SYSTEMS["sps-plus"], encoder)
         config = staged(asked).config
         assert SynthesisConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
         assert len(getattr(config.encoder, "choices", (1,))) == number

@@ -53,12 +53,11 @@ def spent_by(party):
 
 def first_ask(server, stage=0):
     """What a server asks, and the release that it looks for."""
-    from privet.recipes.encoder_names import encoder_choice
     from tests.recipes.small import DictMemory
 
     public = server.public_images()
     agreement = server.agreement(public)
-    prepared = agreement.prepared(encoder_choice(ENCODER), public, DictMemory(), lambda *_: None)
+    prepared = agreement.prepared(ENCODER, public, DictMemory(), lambda *_: None)
     release = stage_release(agreement.moments, prepared, 0)
     probe = probe_of(release.embedding, SHAPE)
     return Ask(agreement=agreement, stage=stage, probe=probe), release

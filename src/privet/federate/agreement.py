@@ -9,13 +9,19 @@ from typing import Any, Self
 from privet.data import ImageSet
 from privet.errors import ConfigError
 from privet.public import PublicRows
-from privet.recipes.encoders import EncoderChoice, lessons_of
+from privet.recipes.encoder_names import encoder_choice
+from privet.recipes.encoders import lessons_of
 from privet.recipes.map_moments import SpsG
 from privet.recipes.model import ImageShape
 from privet.recipes.public_encoders import Once, Told
 from privet.recipes.sps_settings import Sps
 from privet.recipes.synthesis_config import FORMS
-from privet.recipes.synthesis_methods import Prepared, System, stages_of
+from privet.recipes.synthesis_methods import (
+    Prepared,
+    System,
+    knows_light_from_dark,
+    stages_of,
+)
 
 CENTRALISED, DECENTRALISED = "centralised", "decentralised"
 GENERATIONS = (CENTRALISED, DECENTRALISED)
@@ -81,18 +87,17 @@ class Agreement:
         made_by: dict[str, Any] = self.to_json()["system"]
         return made_by
 
-    def prepared(
-        self, encoder: EncoderChoice, public: ImageSet, memory: Once, told: Told
-    ) -> Prepared:
+    def prepared(self, encoder: str, public: ImageSet, memory: Once, told: Told) -> Prepared:
         """What needs no private row, of a party's or the server's own copy of public images.
 
         Args:
-            encoder: where it comes from.
+            encoder: where it comes from, as typed.
             public: images for it and for components.
             memory: of an encoder that was trained before.
             told: of its training.
         """
-        if lessons_of(encoder) is not None:
+        choice = encoder_choice(encoder, invert=knows_light_from_dark(self.system))
+        if lessons_of(choice) is not None:
             raise ConfigError(
                 "--encoder private learns from one party's images, and the others would not have "
                 "it: choose another."
@@ -106,7 +111,7 @@ class Agreement:
         return Prepared(
             image_shape=self.image_shape,
             num_classes=self.num_classes,
-            encoder=encoder.made(self.image_shape, rows, memory, told),
+            encoder=choice.made(self.image_shape, rows, memory, told),
             public=rows.inputs,
             count=self.count,
             proportional=self.generation == DECENTRALISED,

@@ -29,7 +29,6 @@ from privet.privacy import Certificate, Ledger, Reservation, certify
 from privet.privacy.records import State
 from privet.recipes.encoder_cache import CachedEncoders, cache_folder
 from privet.recipes.encoder_names import encoder_choice
-from privet.recipes.encoders import EncoderChoice
 from privet.recipes.folder_memory import FolderMemory, probe_of, same_probe
 from privet.recipes.kept_releases import require_kept
 from privet.recipes.releases import Release, planned_sums, released
@@ -174,8 +173,7 @@ def _prepared(
 ) -> Prepared:
     assert sets.public is not None
     encoders = CachedEncoders(memory, cache_folder(), note)
-    choice: EncoderChoice = encoder_choice(party.encoder)
-    return agreement.prepared(choice, sets.public, encoders, lambda _done, _total: None)
+    return agreement.prepared(party.encoder, sets.public, encoders, lambda _done, _total: None)
 
 
 @dataclass(frozen=True, eq=False)

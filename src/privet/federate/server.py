@@ -29,7 +29,6 @@ from privet.privacy.certificate import Certificate
 from privet.privacy.federated import FederatedCertificate
 from privet.recipes.choices import Situation
 from privet.recipes.encoder_cache import CachedEncoders, cache_folder
-from privet.recipes.encoder_names import encoder_choice
 from privet.recipes.folder_memory import FolderMemory, probe_of
 from privet.recipes.releases import (
     USUAL_SIZE,
@@ -200,7 +199,7 @@ def conduct(server: Server, ask_all: AskAll, listener: Audience) -> FederationRe
         memory = FolderMemory(folder, agreement.image_shape)
         encoders = CachedEncoders(memory, cache_folder(), listener.note)
         prepared = agreement.prepared(
-            encoder_choice(server.encoder), public, encoders, listener.progress("encoder")
+            server.encoder, public, encoders, listener.progress("encoder")
         )
         rounds = Rounds(ask_all, server.least, server.attempts, listener.note)
         work = _Work(server, agreement, prepared, folder, memory, rounds)

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from privet.errors import ConfigError
 from privet.paths import absolute, as_path
 from privet.recipes.encoders import ENCODERS, EncoderChoice, Saved, Several
 from privet.recipes.forms import Forms
+from privet.recipes.public_encoders import Pretrained, Procedural
 
 _TYPED = Forms({EncoderChoice: ENCODERS})
 _FILE = ".safetensors"
 _BETWEEN = re.compile(r"\+(?=[^\d])")
 
 
-def encoder_choice(text: str) -> EncoderChoice:
-    """One, or several with a + between them."""
-    found = tuple(map(_one_encoder, _several(text)))
+def encoder_choice(text: str, *, invert: bool = True) -> EncoderChoice:
+    """One, or several with a + between them.
+
+    Args:
+        text: as typed.
+        invert: what they learn of light and dark where nothing is said (`Pretrained.invert`).
+    """
+    found = tuple(_one_encoder(each, invert) for each in _several(text))
     return found[0] if len(found) == 1 else Several(choices=found)
 
 
@@ -25,10 +32,11 @@ def placed_encoders(text: str) -> str:
     return "+".join(absolute(each) if _is_file(each) else each for each in _several(text))
 
 
-def _one_encoder(text: str) -> EncoderChoice:
+def _one_encoder(text: str, invert: bool) -> EncoderChoice:
     if _is_file(text):
         return Saved(file=absolute(text))
-    encoder: EncoderChoice = _TYPED.read(EncoderChoice, text, "--encoder")
+    usual: dict[type, Any] = {kind: kind(invert=invert) for kind in (Pretrained, Procedural)}
+    encoder: EncoderChoice = _TYPED.read(EncoderChoice, text, "--encoder", usual)
     return encoder
 
 

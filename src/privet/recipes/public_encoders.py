@@ -56,7 +56,8 @@ class Pretrained(WithoutPrivate):
         epochs: passes over them.
         learning_rate: at its highest.
         batch_size: the most images in a step.
-        invert: show light images as dark ones half of the time, if they are grey.
+        invert: show light images as dark ones half of the time, if they are grey. It learns to
+            look at shapes; SPS and SPS+, which see nothing else, then make either.
         shift: the furthest, in pixels.
         norm: BatchNorm, which ends up inside the convolutions, or GroupNorm.
         activation: SiLU, which images are easily optimised through, or ReLU.

@@ -25,7 +25,12 @@ from privet.recipes.releases import USUAL_SIZE, relative_noise
 from privet.recipes.run_config import Words, completed
 from privet.recipes.run_settings import portion_of, relation_of, two_digits
 from privet.recipes.sets import DataChoice, Sets
-from privet.recipes.synthesis_methods import SYSTEMS, System, needs_encoder
+from privet.recipes.synthesis_methods import (
+    SYSTEMS,
+    System,
+    knows_light_from_dark,
+    needs_encoder,
+)
 from privet.release.fourier import median_distance
 
 FORMS = Forms({System: SYSTEMS, EncoderChoice: SAVED})
@@ -135,13 +140,14 @@ def resolved(
     """The complete configuration, and a sentence for each choice that nobody made."""
     if asked.method is None:
         raise ConfigError(f"Give --method: {', '.join(SYSTEMS)}.")
+    kind = _named(asked.method)()
     config = SynthesisConfig(
-        system=_named(asked.method)(),
+        system=kind,
         preset=named(PRESETS, asked.preset or "auto", "--preset"),
         data=asked.data_choice,
         image_shape=sets.private.image_shape,
         class_names=(sets.private.class_names or ()) if sets.labelled else (),
-        encoder=encoder_choice(asked.encoder or "conv"),
+        encoder=encoder_choice(asked.encoder or "conv", invert=knows_light_from_dark(kind)),
         encoder_data=None if asked.encoder_data is None else _placed(asked.encoder_data),
         budget=asked.budget,
         relation=relation_of(asked),

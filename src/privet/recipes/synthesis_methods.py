@@ -72,6 +72,11 @@ def needs_encoder(system: System) -> bool:
     return not isinstance(system, DpMerf)
 
 
+def knows_light_from_dark(system: System) -> bool:
+    """Whether an encoder to which both are alike will do; moments over positions need another."""
+    return not isinstance(system, Sps)
+
+
 def stages_of(system: System) -> int:
     """How often every image is optimised, and remembered as it was then."""
     return len(decided(system.clip_ratios)) if isinstance(system, Sps) else 0

@@ -56,6 +56,7 @@ from release_making import DELTA, Releases, Steps, Terms
 OUT = machine.RESULTS / "federated_release.json"
 PRIVATE, PUBLIC = "fashion_mnist", "photos+letters"
 ENCODER = Lessons(public=PUBLIC)
+UPRIGHT = replace(ENCODER, invert=False)  # for SPS+, which would not tell light from dark
 NUM_PARTIES, PARTY_SIZE, IMAGES, PIXEL_IMAGES = 5, 12_000, 5000, 500
 COMPONENT_IMAGES = 10_000
 IID, APART = "iid", "apart"
@@ -185,9 +186,11 @@ class Study:
         chosen = places(row.split, row.scale.party, private.labels.tobytes())
         return [private.take(each) for each in chosen]
 
-    def prepared(self, private: ImageSet, count: int, *, proportional: bool) -> Prepared:
+    def prepared(
+        self, system: System, private: ImageSet, count: int, *, proportional: bool
+    ) -> Prepared:
         """What needs no private row."""
-        encoder, public = _public(self.public)
+        encoder, public = _public(UPRIGHT if isinstance(system, Sps) else ENCODER, self.public)
         return Prepared(
             image_shape=private.image_shape,
             num_classes=private.num_classes,
@@ -214,11 +217,11 @@ class Study:
 
 
 @lru_cache(maxsize=1)
-def _public(folder: Path) -> tuple[nn.Module, Tensor]:
+def _public(lessons: Lessons, folder: Path) -> tuple[nn.Module, Tensor]:
     """The encoder, and public images for principal components; read once."""
     generator = torch.Generator().manual_seed(0)
     rows = public_rows(PUBLIC, folder).sample(COMPONENT_IMAGES, generator)
-    return taught(ENCODER, folder).folded(), rows.inputs
+    return taught(lessons, folder).folded(), rows.inputs
 
 
 @contextmanager
@@ -249,7 +252,7 @@ def centralised(row: Row, study: Study) -> tuple[Set, list[Certificate]]:
     private = study.parties(row)
     system = agreed(row, private)
     count = row.scale.count(system)
-    material = study.prepared(private[0], count, proportional=False)
+    material = study.prepared(system, private[0], count, proportional=False)
     with hedged(private, row.epsilon) as hedges:
         norms = [
             stage_release(system, material, stage).clip_norm
@@ -282,7 +285,7 @@ def one_by_one(
     certificates = []
     with hedged(private, row.epsilon) as hedges:
         for own, hedge in zip(private, hedges, strict=True):
-            material = study.prepared(own, count, proportional=proportional)
+            material = study.prepared(system, own, count, proportional=proportional)
             made = run(system, hedge, material, Releases(), Steps())
             found.append(made.take(count))
             certificates.append(made.certificate)

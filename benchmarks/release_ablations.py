@@ -73,6 +73,7 @@ SPS_PLUS = SpsPlus(
 )
 FULL = Lessons(public=PUBLIC)  # the study's encoder
 SHORT = Lessons(public=PUBLIC, most=12_000, epochs=4)  # where encoders are compared
+UPRIGHT, SHORT_UPRIGHT = replace(FULL, invert=False), replace(SHORT, invert=False)  # for SPS, SPS+
 
 Labels = NDArray[Any]
 Set = tuple[NDArray[np.uint8], Labels]
@@ -166,7 +167,7 @@ def _of_system(
     table: str,
     row: str,
     system: System,
-    encoder: Lessons | int = FULL,
+    encoder: Lessons | int | None = None,
     *,
     epsilon: float = 1.0,
     count: int | None = None,
@@ -175,6 +176,7 @@ def _of_system(
 ) -> Ablation:
     """A system's images, and classifiers of them."""
     count = count or _count(system)
+    encoder = encoder or (UPRIGHT if isinstance(system, Sps) else FULL)
 
     def run(study: Study) -> Kept:
         found = _made(study, system, encoder, epsilon)
@@ -230,7 +232,7 @@ def _d3s(study: Study, *, soft: bool) -> Set:
 
 
 def _sps(study: Study, *, soft: bool) -> Set:
-    images, labels = _made(study, SPS, FULL, NO_NOISE).synthetic.take(PIXEL_IMAGES)
+    images, labels = _made(study, SPS, UPRIGHT, NO_NOISE).synthetic.take(PIXEL_IMAGES)
     return images, soft_labels(_teacher(study), images) if soft else labels
 
 
@@ -267,11 +269,13 @@ def _early_stopping() -> Iterator[Ablation]:
 
 def _parts() -> Iterator[Ablation]:
     row = partial(_of_system, "002-5", train=train_sharpness_aware)
-    yield row("SPS", SPS, SHORT)
-    yield row("without a floor of the jitter", replace(SPS, cleaning=Cleaning()), SHORT)
-    yield row("without class rescaling", replace(SPS, rescale=False), SHORT)
-    yield row("without smooth activation", SPS, replace(SHORT, activation=nn.ReLU))
-    yield _of_system("002-5", "without GSAM", SPS, SHORT)
+    yield row("SPS", SPS, SHORT_UPRIGHT)
+    floorless = replace(SPS, cleaning=Cleaning())
+    yield row("without a floor of the jitter", floorless, SHORT_UPRIGHT)
+    yield row("without class rescaling", replace(SPS, rescale=False), SHORT_UPRIGHT)
+    yield row("without smooth activation", SPS, replace(SHORT_UPRIGHT, activation=nn.ReLU))
+    yield row("by an encoder to which light and dark are alike", SPS, SHORT)
+    yield _of_system("002-5", "without GSAM", SPS, SHORT_UPRIGHT)
 
 
 def _encoders() -> Iterator[Ablation]:

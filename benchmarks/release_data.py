@@ -29,12 +29,13 @@ CACHE = Path(tempfile.gettempdir()) / "privet-encoders"
 SAMPLES = Path(tempfile.gettempdir()) / "privet-samples"
 JUDGED = 5000  # images of each set in a Fréchet distance
 SAMPLED = 500  # images of each set that are kept for contact sheets
+SHIFTED = CropFlip(padding=3, flip=False, mode="constant", invert=True)
 PRETRAINING = WarmUp(
     epochs=12,
     batch_size=128,
     learning_rate=0.1,
     weight_decay=5e-4,
-    augment=CropFlip(padding=3, flip=False, mode="constant", invert=True),
+    augment=SHIFTED,
     label_smoothing=0.1,
 )
 COLOUR_PRETRAINING = replace(PRETRAINING, augment=CropFlip(padding=4))
@@ -150,6 +151,7 @@ class Lessons:
         activation: of its layers.
         most: of the public images, the same ones for every encoder.
         epochs: passes over them; 0 leaves it as it is.
+        invert: whether grey images are as often dark ones as light ones to it.
         seed: of its first weights.
     """
 
@@ -158,16 +160,26 @@ class Lessons:
     activation: Activation = nn.SiLU
     most: int | None = None
     epochs: int = PRETRAINING.epochs
+    invert: bool = True
     seed: int = 0
 
     @property
     def path(self) -> Path:
         """Where its weights are kept, outside the repository."""
-        plain = Lessons(public=self.public, seed=self.seed)
+        plain = Lessons(public=self.public, invert=self.invert, seed=self.seed)
         shape = "x".join(map(str, self.widths))
         kind = getattr(self.activation, "__name__", "")
         more = "" if self == plain else f"-{shape}-{kind}-{self.most}-{self.epochs}"
-        return CACHE / f"{self.public}-{self.seed}{more}.safetensors"
+        upright = "" if self.invert else "-not-inverted"
+        return CACHE / f"{self.public}-{self.seed}{more}{upright}.safetensors"
+
+    @property
+    def training(self) -> WarmUp:
+        """How it is taught."""
+        if self.public == "colour":
+            return replace(COLOUR_PRETRAINING, epochs=self.epochs)
+        augment = replace(SHIFTED, invert=self.invert)
+        return replace(PRETRAINING, epochs=self.epochs, augment=augment)
 
     def rows(self, folder: Path) -> PublicRows:
         """What it learns from."""
@@ -203,14 +215,12 @@ def taught(lessons: Lessons, folder: Path) -> ConvEncoder:
         return network
     rows = lessons.rows(folder)
     head = nn.Linear(network.num_features, int(rows.targets.max()) + 1)
-    kind = COLOUR_PRETRAINING if lessons.public == "colour" else PRETRAINING
 
     def tell(epoch: int, record: EpochRecord) -> None:
         print(f"{lessons.path.stem}: epoch {epoch} {record}", flush=True)
 
     generator = torch.Generator().manual_seed(lessons.seed)
-    config = replace(kind, epochs=lessons.epochs)
-    warm_up(network, rows, config, generator=generator, head=head, on_epoch=tell)
+    warm_up(network, rows, lessons.training, generator=generator, head=head, on_epoch=tell)
     CACHE.mkdir(exist_ok=True)
     weights = {key: value.contiguous() for key, value in network.state_dict().items()}
     save_file(weights, lessons.path)

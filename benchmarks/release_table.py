@@ -27,7 +27,7 @@ from privet.data import ImageSet
 from privet.measure import Accuracy
 from privet.recipes.map_moments import SpsG
 from release_classifiers import Examination
-from release_data import encoder, frechet, keep_samples, prepared, sets, trainable_encoder
+from release_data import encoder, frechet, keep_samples, prepared, sets, taught, trainable_encoder
 from release_logistic import Vectors, dp_logistic
 from release_making import Releases, discriminants, judged, made
 from release_settings import (
@@ -56,7 +56,7 @@ def do(each: Run, data: Path, public: Path) -> Kept:
 def _synthetic(each: Run, private: ImageSet, test: ImageSet, public: Path) -> Kept:
     """A synthetic set, every classifier trained on it, and what the release is by itself."""
     system = each.system
-    network = encoder(ENCODERS[each.data], public)
+    network = taught(each.lessons, public).folded()
     material = prepared(private, network, COMPONENTS[each.data], public, each.images)
     releases = Releases(even=each.method.endswith("-even"))
     found = made(system, private, material, each.terms, releases)
@@ -76,7 +76,7 @@ def _synthetic(each: Run, private: ImageSet, test: ImageSet, public: Path) -> Ke
         "images": len(images),
         "iterations": found.iterations(system, each.images),
         "images_per_second": round(len(images) / seconds, 2),
-        "frechet": frechet(network, images, test),
+        "frechet": frechet(encoder(ENCODERS[each.data], public), images, test),
     }
 
 

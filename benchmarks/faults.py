@@ -213,10 +213,11 @@ def _witness(left: int) -> None:
 
 
 def _left(job: Job, place: Place) -> int:
-    """How many spends the results take that left the hedge."""
+    """How many spends the results take that left the owner's hedge."""
     path = place.path.with_suffix(".left")
-    lines = path.read_text().splitlines() if path.exists() else []
-    return len(lines) if job.paid is None else job.paid(lines)
+    if job.paid is None or not path.exists():
+        return 0
+    return job.paid(path.read_text().splitlines())
 
 
 def _faults(

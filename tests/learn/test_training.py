@@ -1,13 +1,16 @@
 """The loop: averages, rings, checkpoints and what they are for."""
 
+import errno
+import os
+from pathlib import Path
+
 import pytest
 import torch
-from safetensors import SafetensorError
 from torch import nn
 
 from privet.errors import ConfigError, DataError
 from privet.learn import Course, Progress, State
-from privet.learn.checkpoint import load, save
+from privet.learn.checkpoint import load, save, save_tensors
 from privet.learn.checks import check_model
 from privet.learn.ensemble import mean_logits, mean_weights, vote_shares
 from privet.learn.objective import Examples, cross_entropy
@@ -186,25 +189,47 @@ class TestModelsThatAreRefused:
 
 
 @pytest.mark.parametrize(
-    ("said", "sentence"),
+    ("number", "sentence"),
     [
-        ("I/O error: No space left on device (os error 28)", "does not fit on its disk"),
-        ("I/O error: Read-only file system (os error 30)", "may not be written"),
-        ("something else", "cannot be written"),
+        (errno.ENOSPC, "does not fit on its disk"),
+        (errno.EROFS, "may not be written"),
+        (errno.EIO, "cannot be written"),
     ],
 )
 def test_a_disk_that_refuses_a_checkpoint_leaves_the_last_one(
-    tmp_path, monkeypatch, said, sentence
+    tmp_path, monkeypatch, number, sentence
 ):
     first = Progress.start({"w": torch.ones(2)})
     save(tmp_path / "c.safetensors", first)
+    whole = Path.write_bytes
 
-    def refused(tensors, path, metadata):
-        path.write_bytes(b"half")
-        raise SafetensorError(said)
+    def refused(path, content):
+        whole(path, content[:4])
+        raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr("privet.learn.checkpoint.save_file", refused)
+    monkeypatch.setattr(Path, "write_bytes", refused)
     with pytest.raises(ConfigError, match=sentence):
         save(tmp_path / "c.safetensors", first)
     assert [path.name for path in tmp_path.iterdir()] == ["c.safetensors"]
     assert load(tmp_path / "c.safetensors").step == 0
+
+
+def test_a_kill_in_the_middle_leaves_no_draft_that_nobody_knows(tmp_path, monkeypatch):
+    """Only one of a name that the next one is written over."""
+
+    def killed(path, content):
+        path.touch()
+        raise SystemExit
+
+    monkeypatch.setattr(Path, "write_bytes", killed)
+    monkeypatch.setattr(Path, "unlink", lambda path, missing_ok: None)
+    with pytest.raises(SystemExit):
+        save(tmp_path / "c.safetensors", Progress.start({"w": torch.ones(2)}))
+    assert [path.name for path in tmp_path.iterdir()] == ["c.safetensors.part"]
+
+
+def test_whoever_may_read_the_folder_may_read_weights(tmp_path):
+    plain = tmp_path / "plain"
+    plain.touch()
+    save_tensors({"w": torch.ones(2)}, tmp_path / "m.safetensors", {})
+    assert (tmp_path / "m.safetensors").stat().st_mode == plain.stat().st_mode

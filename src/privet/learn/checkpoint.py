@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save as as_bytes
 from torch import Tensor
 
 from privet.data.disk import writing
@@ -41,12 +39,12 @@ def save(path: Path, progress: Progress) -> None:
 
 
 def save_tensors(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str]) -> None:
-    """Raises what a disk refuses as any other file would."""
-    try:
-        save_file(tensors, path, metadata)
-    except SafetensorError as error:
-        code = re.search(r"os error (\d+)", str(error))
-        raise OSError(int(code[1]) if code else errno.EIO, str(error)) from None
+    """As any other file is written.
+
+    `save_file` has a draft of its own: a kill leaves it under a random name, and no one else may
+    read what becomes of it.
+    """
+    path.write_bytes(as_bytes(tensors, metadata))
 
 
 def load(path: Path, device: str = "cpu") -> Progress:

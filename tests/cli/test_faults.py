@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 import privet
+from privet.cli.stopping import ctrl_c_comes_again
 from privet.hedge import Hedge, Steps
 from privet.learn import training
 from privet.privacy import Ledger
@@ -400,3 +401,40 @@ class TestWhatKillsLeave:
         (tmp_path / ".l.db.part" / "ledger.db").write_bytes(b"half")
         Ledger.create(tmp_path / "l.db", epsilon=1, delta=1e-5, relation="add-remove").close()
         assert names(tmp_path) == {"l.db"}
+
+
+class Cleared:
+    """Something whose end someone interrupts, where Python prints an exception and goes on."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def __del__(self):
+        raise self.error
+
+
+def test_a_ctrl_c_that_would_be_lost_comes_again(capfd):
+    @ctrl_c_comes_again()
+    def interrupted():
+        for _ in range(2):
+            Cleared(KeyboardInterrupt())
+        time.sleep(60)
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert capfd.readouterr().err == ""
+
+
+def test_it_does_not_come_after_the_end():
+    with ctrl_c_comes_again():
+        Cleared(KeyboardInterrupt())
+    time.sleep(0.1)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_other_exceptions_are_printed_as_ever(monkeypatch):
+    heard = []
+    monkeypatch.setattr(sys, "unraisablehook", heard.append)
+    with ctrl_c_comes_again():
+        Cleared(ValueError())
+    assert [each.exc_type for each in heard] == [ValueError]

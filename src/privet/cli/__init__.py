@@ -10,7 +10,7 @@ from typing import NoReturn
 import typer
 
 from privet.cli.app import app
-from privet.cli.stopping import sentence, sigterm_as_ctrl_c, telling
+from privet.cli.stopping import ctrl_c_comes_again, sentence, sigterm_as_ctrl_c, telling
 from privet.errors import PrivetError
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # as <malloc.h> numbers them
@@ -23,7 +23,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     _keep_memory_off_the_disk()
     keep_freed_memory()
     try:
-        with sigterm_as_ctrl_c(), telling():
+        with sigterm_as_ctrl_c(), telling(), ctrl_c_comes_again():
             app(args=[word for word in words if word != "--debug"], prog_name="privet")
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import _thread
 import errno
 import os
 import re
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +18,7 @@ from typer.core import TyperGroup
 from privet.data.guard import shown
 from privet.errors import Stopped
 
+_SOON = 0.02  # seconds
 _AMONG_OTHERS = "RANK"  # torchrun ends its processes itself, also while they wait for each other
 _NO_MEMORY = re.compile("out of memory|can't allocate memory|not enough memory", re.IGNORECASE)
 _GO_ON = "then run it again, or go on with --resume where a run was begun"
@@ -56,6 +59,29 @@ def sigterm_as_ctrl_c() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def ctrl_c_comes_again() -> Iterator[None]:
+    """Where Python clears away what nobody needs, it prints an exception and goes on.
+
+    So a Ctrl-C that falls into such a moment would be lost; it comes again a little later.
+    """
+    before, again = sys.unraisablehook, threading.Timer(_SOON, _thread.interrupt_main)
+    again.daemon = True
+
+    def heard(lost: sys.UnraisableHookArgs) -> None:
+        if not issubclass(lost.exc_type, KeyboardInterrupt):
+            before(lost)
+        elif again.ident is None:  # a second one has the first one's place
+            again.start()
+
+    sys.unraisablehook = heard
+    try:
+        yield
+    finally:
+        again.cancel()
+        sys.unraisablehook = before
 
 
 def sentence(error: Exception) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _thread
 import errno
 import os
 import re
@@ -67,7 +66,8 @@ def ctrl_c_comes_again() -> Iterator[None]:
 
     So a Ctrl-C that falls into such a moment would be lost; it comes again a little later.
     """
-    before, again = sys.unraisablehook, threading.Timer(_SOON, _thread.interrupt_main)
+    before, main = sys.unraisablehook, threading.main_thread().ident
+    again = threading.Timer(_SOON, signal.pthread_kill, (main, signal.SIGINT))  # wakes a sleeper
     again.daemon = True
 
     def heard(lost: sys.UnraisableHookArgs) -> None:

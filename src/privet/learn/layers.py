@@ -134,7 +134,7 @@ class EmbeddingRule(Rule[nn.Embedding]):
             return guarded(squares, lengths)
         table = origin[name]
         along = (errors * table[numbers]).sum((1, 2), dtype=torch.float64)
-        return guarded(around(squares, along, table), lengths, table)
+        return guarded_around(squares, along, lengths, squared_length([table]))
 
     def weighted_sum(self, calls: Sequence[Call], weights: Tensor) -> Blocks:
         """Errors added to the rows they belong to."""
@@ -163,25 +163,26 @@ class EmbeddingRule(Rule[nn.Embedding]):
         return torch.cat(numbers, 1), torch.cat(errors, 1)
 
 
-def around(squares: Tensor, along: Tensor, *origin: Tensor) -> Tensor:
-    """‖g − o‖² from ‖g‖² and g·o."""
-    return squares - 2 * along + _square_of(origin)
+def guarded_around(squares: Tensor, along: Tensor, lengths: Tensor, square: float) -> Tensor:
+    """‖g − o‖² from ‖g‖², g·o and ‖o‖², guarded."""
+    return guarded(squares - 2 * along + square, lengths, math.sqrt(square))
 
 
-def guarded(squares: Tensor, lengths: Tensor, *origin: Tensor) -> Tensor:
+def guarded(squares: Tensor, lengths: Tensor, beside: float = 0.0) -> Tensor:
     """Squared norms that rounding cannot have made too small.
 
     A sum of products may cancel. Its error is a few roundings of what it would be if nothing
-    cancelled, the square of Σ length and of the origin's, and is added: a norm too large clips a
-    little early, one too small would break the guarantee.
+    cancelled, the square of Σ length and of what is beside it, and is added: a norm too large clips
+    a little early, one too small would break the guarantee.
     """
     rounding = 16 * torch.finfo(lengths.dtype).eps
-    longest = lengths.sum(1, dtype=torch.float64) + math.sqrt(_square_of(origin))
+    longest = lengths.sum(1, dtype=torch.float64) + beside
     return squares.clamp(min=0) + rounding * longest.square()
 
 
-def _square_of(blocks: Sequence[Tensor]) -> float:
-    return sum(float(block.double().square().sum()) for block in blocks)
+def squared_length(blocks: Sequence[Tensor]) -> float:
+    """Of all blocks together."""
+    return sum(float(block.square().sum(dtype=torch.float64)) for block in blocks)
 
 
 def _nothing(rule: NormRule, num_units: int) -> dict[str, Tensor]:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from privet.learn.calls import Call
 from privet.learn.gradients import Blocks, PerUnitGradients
-from privet.learn.layers import Rule, around, guarded
+from privet.learn.layers import Rule, guarded, guarded_around, squared_length
 from privet.learn.positions import TILE_BYTES, Positions, pair_products, positions_of
 from privet.learn.standardisation import Standardisation
 from privet.models import StandardisedConv2d
@@ -105,7 +105,8 @@ class MatrixRule(Rule[nn.Linear | nn.Conv2d]):
         matrix = own["weight"].reshape(self._shape)
         if standard is not None:
             matrix = standard.adjoint(matrix, own.get("gain"))
-        return _Centre(matrix, [own[name] for name in ("weight", "gain") if name in own])
+        blocks = [own[name] for name in ("weight", "gain") if name in own]
+        return _Centre(matrix, squared_length(blocks))
 
     def _of_pairs(
         self,
@@ -131,8 +132,9 @@ class MatrixRule(Rule[nn.Linear | nn.Conv2d]):
         if centre is None:
             return guarded(squares, lengths)
         along = (inputs @ centre.matrix.T).mul_(errors.transpose(1, 2))
-        squares = around(squares, along.sum((1, 2), dtype=torch.float64), *centre.blocks)
-        return guarded(squares, lengths, *centre.blocks)
+        return guarded_around(
+            squares, along.sum((1, 2), dtype=torch.float64), lengths, centre.square
+        )
 
     def _biases(self, calls: Sequence[Call], num_units: int) -> dict[str, Tensor]:
         if "bias" not in self.names:
@@ -157,7 +159,7 @@ class _Centre:
     """What gradients are taken around: see `_centre`."""
 
     matrix: Tensor
-    blocks: Sequence[Tensor]
+    square: float
 
 
 def _joined(pieces: list[Tensor], dim: int) -> Tensor:

@@ -11,6 +11,7 @@ from privet.errors import ConfigError
 from privet.hedge import Steps
 from privet.learn.equation import Equation, OnGradient, State
 from privet.learn.gradients import Blocks, copied
+from privet.learn.origins import PublicOrigin
 from privet.learn.updates import Pace
 from privet.optim import ExponentialAverage, Schedule
 
@@ -115,9 +116,12 @@ def _one_step(
     number = progress.step
     state = equation.step(progress.state, steps, course.pace(number), on_gradient)
     if not all(bool(torch.isfinite(block.sum())) for block in state.weights.values()):
+        origin = equation.method.origin
+        unlimited = isinstance(origin, PublicOrigin) and origin.limit is None
+        other = ", or limit public gradients, as in --origin public:limit=1" if unlimited else ""
         raise Diverged(
             f"The weights are not finite after step {number + 1}: lower the learning rate from "
-            f"{course.learning_rate:g}."
+            f"{course.learning_rate:g}{other}."
         )
     average = copied(progress.average)
     course.average.update(average, state.weights, number)

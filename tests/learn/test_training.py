@@ -3,6 +3,7 @@
 import errno
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,6 +15,8 @@ from privet.learn.checkpoint import load, save, save_tensors
 from privet.learn.checks import check_model
 from privet.learn.ensemble import mean_logits, mean_weights, vote_shares
 from privet.learn.objective import Examples, cross_entropy
+from privet.learn.origins import NoOrigin, PublicOrigin
+from privet.learn.training import Diverged, train
 from privet.models import ResNet9
 
 
@@ -233,3 +236,23 @@ def test_whoever_may_read_the_folder_may_read_weights(tmp_path):
     plain.touch()
     save_tensors({"w": torch.ones(2)}, tmp_path / "m.safetensors", {})
     assert (tmp_path / "m.safetensors").stat().st_mode == plain.stat().st_mode
+
+
+@pytest.mark.parametrize(
+    ("origin", "advice"),
+    [
+        (NoOrigin(), r"lower the learning rate from 0\.5\."),
+        (PublicOrigin(limit=1.0), r"lower the learning rate from 0\.5\."),
+        (PublicOrigin(), r"from 0\.5, or limit public gradients, as in --origin public:limit=1\."),
+    ],
+)
+def test_weights_that_grow_beyond_all_bounds_say_what_to_change(origin, advice):
+    class Lost:
+        method = SimpleNamespace(origin=origin)
+
+        def step(self, *_):
+            return State(weights={"w": torch.full((2,), torch.inf)}, step=1)
+
+    course = Course(steps=2, learning_rate=0.5)
+    with pytest.raises(Diverged, match=advice):
+        train(Lost(), SimpleNamespace(remaining=2), course, Progress.start({"w": torch.ones(2)}))

@@ -150,7 +150,7 @@ def summary(runs: list[Kept]) -> dict[str, Any]:
 def main() -> None:
     """Run what is missing."""
     options = arguments(__doc__, public=False).parse_args()
-    commit = machine.settings_commit("beyond_images.py")
+    commit = machine.settings_commit("beyond_images.py", "results/beyond_settings.json")
     do_missing(OUT, all_tasks(), partial(run, folder=options.data, commit=commit), summary, options)
 
 

@@ -3,8 +3,8 @@
     python benchmarks/beyond_settings.py [--only TEXT] [--minutes M]
 
 Each method in each column of its table takes what did best on a generated table, at ε = 2: one in
-the likeness of Location-30, and other people by the rule of `people`. Whether DOPE limits its origin
-is decided for all columns together: without a limit, one of them grew beyond all bounds on
+the likeness of Location-30, and other people by the rule of `people`. Whether DOPE limits its
+origin is decided for all columns together: without a limit, one of them grew beyond all bounds on
 Location-30 after it had done well on the generated table. Every run is a `privet train` and is kept
 when it is done.
 """

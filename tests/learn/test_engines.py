@@ -327,11 +327,10 @@ def test_engines_agree_with_a_naive_reference(name, num_views, freeze, engine):
     check(engine, *case(name, num_views, freeze))
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("num_views", [1, 4])
+@pytest.mark.parametrize("engine", ["batched", "ghost"])
 @pytest.mark.parametrize("name", LAYERS)
-def test_engines_agree_around_an_origin(name, num_views, engine):
-    check(engine, *case(name, num_views, 0, 1, False, True))
+def test_engines_agree_around_an_origin(name, engine):
+    check(engine, *case(name, 2, 0, 1, False, True))
 
 
 @pytest.mark.parametrize("origin", [False, True])

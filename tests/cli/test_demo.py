@@ -55,7 +55,9 @@ def test_a_demo_that_was_interrupted_goes_on(privet, tmp_path, hurried, monkeypa
 
     with monkeypatch.context() as patch:
         patch.setattr(recipe, "train", stopped)
-        assert privet(f"demo --out {out} --count 60").code != 0
+        stopped_here = privet(f"demo --out {out} --count 60")
+    assert stopped_here.code == 130
+    assert f"Stopped: go on with privet demo --out {out} --resume" in stopped_here.err
     images = (out / "images" / "certificate.json").read_bytes()
     assert privet(f"demo --out {out} --count 60").code == 2  # there is one already
     again = privet(f"demo --out {out} --resume --json")

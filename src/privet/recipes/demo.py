@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from collections.abc import Callable
 from contextlib import closing
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from privet.data import ImageSet
 from privet.data.disk import write_whole
-from privet.errors import ConfigError
+from privet.errors import ConfigError, Stopped
 from privet.hedge import Hedge
 from privet.hedge.units import Units
 from privet.measure import accuracy
@@ -147,6 +148,15 @@ def demo(
     """
     folder = as_path(folder)
     terms = _place(folder, terms, force=force, resume=resume)
+    try:
+        return _made(folder, terms, listener)
+    except (Stopped, KeyboardInterrupt):
+        again = f"privet demo --out {shlex.quote(str(folder))} --resume"
+        raise Stopped(f"Stopped: go on with {again}") from None
+
+
+def _made(folder: Path, terms: DemoTerms, listener: Onlooker) -> DemoResult:
+    """What is not there yet of both jobs and the page."""
     with closing(_ledger(folder / _LEDGER, terms)):
         pass  # the owner's, before anyone reads a private image
     images = _images(folder, terms, listener)

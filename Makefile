@@ -19,7 +19,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 		$(BIN)/python -m pip install --quiet --require-hashes --requirement /dev/stdin
 	$(BIN)/python -m pip download --quiet --no-deps --dest $(VENV)/torch \
 		"$$(grep -o '^torch==[^ ]*' constraints.txt)"
-	grep -q "$$(sha256sum < $(VENV)/torch/*.whl | cut -d ' ' -f 1)" constraints.txt
+	grep -qE "sha256:$$(sha256sum $(VENV)/torch/*.whl | cut -d ' ' -f 1)( |$$)" constraints.txt
 	$(BIN)/python -m pip install --quiet --no-deps $(VENV)/torch/*.whl
 	rm -r $(VENV)/torch
 	$(BIN)/python -m pip install --quiet --no-deps --require-hashes --requirement constraints.txt

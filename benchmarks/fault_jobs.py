@@ -181,7 +181,12 @@ def _makes(
     return _runs(name, "synthesize", data, given, faults)
 
 
-def _tells(name: str, words: str, data: str = "") -> Job:
+def _tells(
+    name: str,
+    words: str,
+    data: str = "",
+    faults: Callable[[Place], Iterator[str]] = left.finding,
+) -> Job:
     """A command that writes down what it found."""
     return Job(
         name=name,
@@ -189,7 +194,7 @@ def _tells(name: str, words: str, data: str = "") -> Job:
         words=lambda place: (
             f"{name} {place.warm / data if data else ''} {words} --out {place.told}"
         ),
-        faults=left.declared_schema if name == "data schema" else left.finding,
+        faults=faults,
         once="out.json",
     )
 
@@ -253,7 +258,7 @@ JOBS = (
         f"{_PRICE} --declare-public --models 4 --examples 40 --images 20 --iterations 2",
         "data.npz",
     ),
-    _tells("data schema", "--target kind", "table.csv"),
+    _tells("data schema", "--target kind", "table.csv", left.declared_schema),
     Job(
         name="data inspect",
         ready=_nothing,

@@ -115,3 +115,22 @@ def test_a_file_that_was_changed_after_it_was_installed_is_found(tmp_path):
     (tmp_path / "thing.py").write_text("x = 2\n")
     done = subprocess.run(command, **asked)
     assert (done.returncode, "thing: thing.py" in done.stdout) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("listed", "there", "passes"),
+    [(b"torch", True, True), (b"other", True, False), (b"", False, False)],
+)
+def test_a_build_of_torch_is_installed_only_by_a_hash_that_is_listed(
+    tmp_path, listed, there, passes
+):
+    """By the Makefile's own line, in the shell that make takes."""
+    [check] = [each for each in (ROOT / "Makefile").read_text().splitlines() if "grep -qE" in each]
+    (tmp_path / "venv" / "torch").mkdir(parents=True)
+    if there:
+        (tmp_path / "venv" / "torch" / "torch.whl").write_bytes(b"torch")
+    digest = hashlib.sha256(listed).hexdigest()
+    (tmp_path / "constraints.txt").write_text(f"torch==1 \\\n    --hash=sha256:{digest}\n")
+    line = check.strip().replace("$(VENV)", "venv").replace("$$", "$")
+    done = subprocess.run(["/bin/sh", "-c", line], cwd=tmp_path, capture_output=True, check=False)
+    assert (done.returncode == 0) == passes, done.stderr

@@ -20,7 +20,7 @@ METHODS = {
 
 
 def words(method, out):
-    return f"synthesize digits {METHODS[method]} {COMMON} --out {out}".split()
+    return f"synthesize digits {METHODS[method]} {COMMON} --out {out}"
 
 
 def made(folder):
@@ -28,23 +28,23 @@ def made(folder):
     return images.images[:], np.asarray(images.labels)
 
 
-def test_public_images_too(tmp_path):
+def test_public_images_too(privet, one_thread, tmp_path):
     method = "edm:iterations=4,batch_size=8,widths=8-8,steps=3,at_once=20"
-    for count, name in ((1, "one"), (2, "two")):
-        given = f"synthesize digits --method {method} --count 50 --out {tmp_path / name}".split()
-        done = finished(start(count, ["-m", "privet", *given]))
-        assert [code for code, _, _ in done] == [0] * count, done
+    given = f"synthesize digits --method {method} --count 50 --out {tmp_path}"
+    assert privet(f"{given}/one").code == 0
+    done = finished(start(2, ["-m", "privet", *f"{given}/two".split()]))
+    assert [code for code, _, _ in done] == [0, 0], done
     one, two = made(tmp_path / "one"), made(tmp_path / "two")
     np.testing.assert_array_equal(one[0], two[0])
     np.testing.assert_array_equal(one[1], two[1])
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_same_images_whatever_the_number_of_processes(tmp_path, method):
-    for count, name in ((1, "one"), (3, "three")):
-        done = finished(start(count, ["-m", "privet", *words(method, tmp_path / name)]))
-        assert [code for code, _, _ in done] == [0] * count, done
-        assert not any(out or err for _, out, err in done[1:])
+def test_the_same_images_whatever_the_number_of_processes(privet, one_thread, tmp_path, method):
+    assert privet(words(method, tmp_path / "one")).code == 0
+    done = finished(start(3, ["-m", "privet", *words(method, tmp_path / "three").split()]))
+    assert [code for code, _, _ in done] == [0, 0, 0], done
+    assert not any(out or err for _, out, err in done[1:])
     one, three = made(tmp_path / "one"), made(tmp_path / "three")
     np.testing.assert_array_equal(one[1], three[1])
     assert np.abs(one[0].astype(int) - three[0].astype(int)).max() <= 1
@@ -53,9 +53,9 @@ def test_the_same_images_whatever_the_number_of_processes(tmp_path, method):
     assert record.spent == tuple(event.count for event in record.plan.events)
 
 
-def test_a_process_that_dies_ends_the_job_and_one_alone_goes_on(tmp_path):
+def test_a_process_that_dies_ends_the_job_and_one_alone_goes_on(privet, one_thread, tmp_path):
     out = tmp_path / "run"
-    processes = start(2, ["-m", "privet", *words("sps-plus", out)])
+    processes = start(2, ["-m", "privet", *words("sps-plus", out).split()])
     while not (out / "steps" / "stage-0-batch-00000.safetensors").exists():
         assert all(each.poll() is None for each in processes)
         time.sleep(0.02)
@@ -65,8 +65,8 @@ def test_a_process_that_dies_ends_the_job_and_one_alone_goes_on(tmp_path):
     assert "Another process of this job has ended" in said
     [record] = Ledger.open(out / "ledger.db").records()
     assert 1 <= sum(record.spent) < sum(event.count for event in record.plan.events)
-    [(code, _, said)] = finished(start(1, ["-m", "privet", *words("sps-plus", out), "--resume"]))
-    assert code == 0, said
+    done = privet(f"{words('sps-plus', out)} --resume")
+    assert done.code == 0, done.err
     assert len(made(out)[1]) == 130
     [record] = Ledger.open(out / "ledger.db").records()
     assert record.spent == tuple(event.count for event in record.plan.events)

@@ -35,7 +35,7 @@ def test_the_same_model_whatever_the_number_of_processes(train, tmp_path):
 
 def test_a_process_that_dies_ends_the_job_and_another_number_goes_on(tmp_path):
     out = tmp_path / "run"
-    processes = together(2, out, "--epochs", "8")
+    processes = together(2, out, "--epochs", "4")
     metrics = out / "metrics.jsonl"
     while not metrics.exists() or len(lines(metrics)) < 2:
         assert all(each.poll() is None for each in processes)
@@ -45,14 +45,14 @@ def test_a_process_that_dies_ends_the_job_and_another_number_goes_on(tmp_path):
     assert code == 1
     assert "Another process of this job has ended" in said
     [record] = Ledger.open(out / "ledger.db").records()
-    assert 2 <= record.spent[0] < 80
+    assert 2 <= record.spent[0] < 40
 
     done = finished(start(3, ["-m", "privet", "train", "--out", str(out), "--resume"]))
     assert [code for code, _, _ in done] == [0, 0, 0], done
     certificate = Certificate.from_json(read(out / "certificate.json"))
     assert certificate.private
     [record] = Ledger.open(out / "ledger.db").records()
-    assert record.spent == (80,)
+    assert record.spent == (40,)
 
 
 @pytest.mark.parametrize("words", ["--views 0", "--dry-run"])

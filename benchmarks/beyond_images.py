@@ -31,8 +31,8 @@ import machine
 from beyond_settings import LOOKED_AT, TABLES, Quiet, chosen
 from beyond_tables import best_accuracy, location, people, written
 from kept_rows import Kept, arguments, do_missing
-from privet.recipes.run import Session, train
-from privet.recipes.run_config import Asked
+from privet.runs.run import Session, train
+from privet.runs.run_config import Asked
 
 OUT = machine.RESULTS / "beyond_images.json"
 EPSILONS = (1.0, 2.0, 4.0)

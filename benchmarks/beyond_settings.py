@@ -25,8 +25,8 @@ from typing import Any
 import machine
 from beyond_tables import Table, people, places, written
 from kept_rows import Kept, arguments, do_missing, kept
-from privet.recipes.run import Session, train
-from privet.recipes.run_config import Asked
+from privet.runs.run import Session, train
+from privet.runs.run_config import Asked
 
 OUT = machine.RESULTS / "beyond_settings.json"
 EPSILON, DELTA = 2.0, 1e-5

@@ -19,9 +19,9 @@ from privet.data.schema_file import read_schema
 from privet.data.shards import row_counts
 from privet.privacy import Ledger
 from privet.privacy.records import Record
-from privet.recipes.run_certificate import certificate_of
-from privet.recipes.run_folder import RunFolder
-from privet.recipes.run_reports import story
+from privet.runs.run_certificate import certificate_of
+from privet.runs.run_folder import RunFolder
+from privet.runs.run_reports import story
 
 COUNT, MORE = 30, 50
 _FORMATS = ("parquet", "png", "npz", "safetensors")

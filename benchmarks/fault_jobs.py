@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 import fault_checks as left
-import privet.recipes.demo
+import privet.runs.demo
 import privet.share.panel
 from fault_checks import COUNT, MORE, Place
 from privet.data import load
 from privet.privacy import Ledger
-from privet.recipes.sets import DataChoice
+from privet.runs.sets import DataChoice
 
 TERMS: dict[str, Any] = {"epsilon": 60.0, "delta": 1e-5, "relation": "add-remove"}
 SEEDED = "--declared-size 60 --noise-seed 1"
@@ -136,7 +136,7 @@ def _shorten_the_demo(path: Path) -> None:
     digits = load("mnist5k")
     some = digits.take(np.linspace(0, len(digits) - 1, DIGITS).astype(int))
     np.savez(path, images=some.images[:], labels=some.labels, class_names=list(map(str, range(10))))
-    demo = privet.recipes.demo
+    demo = privet.runs.demo
     demo.DATA = DataChoice(source=str(path), public="0.1", test="0.1")
     demo.SIZE, demo.SYSTEM = DIGITS * 8 // 10, _DEMO
 

@@ -21,7 +21,7 @@ from fault_jobs import JOBS
 from faults import make_ready, storm, warmed
 from machine import RESULTS, facts, write
 from privet.privacy.reservation import Reservation, _slot
-from privet.recipes.run_folder import RunFolder
+from privet.runs.run_folder import RunFolder
 
 JOBS_EACH = 4
 

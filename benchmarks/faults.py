@@ -40,7 +40,7 @@ import privet.cli
 from fault_checks import Place, half_written, paid_runs, strays
 from fault_jobs import JOBS, Job, make_warm
 from privet.hedge import Hedge, Steps
-from privet.recipes import run_log
+from privet.runs import run_log
 
 OUT = machine.RESULTS / "faults.json"
 KEY = ("command", "number")

@@ -44,7 +44,7 @@ from privet.measure import accuracy, predictions
 from privet.models import ConvNet
 from privet.privacy import Ledger, Unit
 from privet.public import PublicRows
-from privet.recipes.private_training import private_training
+from privet.recipes.training import private_training
 from privet.recipes.training_config import Material, TrainingConfig
 
 OUT = machine.RESULTS / "federated_users.json"

@@ -27,18 +27,6 @@ def warm() -> None:
     import torch._dynamo  # networks that are made import it, and it makes a folder  # noqa: F401
     from PIL import JpegImagePlugin, PngImagePlugin, WebPImagePlugin  # noqa: F401
 
-    import privet.cli
-    import privet.federate.deployed
-    import privet.recipes.loading
-    import privet.recipes.merging
-    import privet.recipes.run
-    import privet.recipes.run_evaluation
-    import privet.recipes.run_export
-    import privet.recipes.run_reports
-    import privet.recipes.set_evaluation
-    import privet.recipes.synthesis_run
-    import privet.recipes.warm_ups  # noqa: F401
-
 
 def images(folder: Path, **more: Any) -> object:
     """Images of any layout, and their classes."""
@@ -115,8 +103,8 @@ def text(folder: Path) -> object:
 def certificate(folder: Path) -> object:
     """Of a run, in words too."""
     from privet.privacy.certificate import promise
-    from privet.recipes.run_certificate import certificate_of
-    from privet.recipes.run_folder import RunFolder
+    from privet.runs.run_certificate import certificate_of
+    from privet.runs.run_folder import RunFolder
 
     found = certificate_of(RunFolder(folder / "run"))
     assert found is not None
@@ -125,10 +113,10 @@ def certificate(folder: Path) -> object:
 
 def run_config(folder: Path) -> object:
     """What a run of `privet train` was and knew."""
-    from privet.recipes.run_config import RunConfig
-    from privet.recipes.run_folder import STATE, RunFolder
-    from privet.recipes.run_state import RunState
-    from privet.recipes.trained_network import finished_config
+    from privet.runs.run_config import RunConfig
+    from privet.runs.run_folder import STATE, RunFolder
+    from privet.runs.run_state import RunState
+    from privet.runs.trained_network import finished_config
 
     run = RunFolder(folder / "run")
     config = finished_config(run)
@@ -138,7 +126,7 @@ def run_config(folder: Path) -> object:
 
 def set_config(folder: Path) -> object:
     """What a synthetic set and a merge were."""
-    from privet.recipes.finished_set import finished_set_config, set_folder
+    from privet.runs.finished_set import finished_set_config, set_folder
 
     return [finished_set_config(set_folder(folder / name)) for name in ("one", "both")]
 
@@ -159,8 +147,8 @@ def checkpoint(folder: Path) -> object:
 
 def release_file(folder: Path) -> object:
     """A kept release is read, and one that is not this run's is refused."""
-    from privet.recipes.folder_memory import FolderMemory
-    from privet.recipes.run_folder import RunFolder
+    from privet.runs.folder_memory import FolderMemory
+    from privet.runs.run_folder import RunFolder
 
     memory = FolderMemory(RunFolder(folder / "run"), (8, 8, 1))
     names = [each.stem for each in (folder / "run/releases").glob("*.safetensors")]
@@ -206,7 +194,7 @@ def noised_sums(folder: Path) -> object:
     """What a client sends as a sum, against what was agreed on."""
     from privet.federate.messages import Answer, Ask
     from privet.federate.sums import added, checked_sum
-    from privet.recipes.trained_network import saved_tensors
+    from privet.runs.trained_network import saved_tensors
 
     ask = Ask.read((folder / "ask.json").read_text(), saved_tensors(folder / "ask.safetensors"))
     sent = saved_tensors(folder / "answer.safetensors")
@@ -219,7 +207,7 @@ def _release_of(ask: Any, folder: Path) -> Any:
     if str(folder) not in _RELEASES:
         from types import SimpleNamespace
 
-        from privet.recipes.trained_network import saved_tensors
+        from privet.runs.trained_network import saved_tensors
 
         valid = saved_tensors(
             Path(os.environ["PRIVET_FUZZ_SAMPLES"]) / "messages/answer.safetensors"
@@ -264,35 +252,35 @@ def load_set(folder: Path) -> object:
 
 def report_model(folder: Path) -> object:
     """A page on one run."""
-    from privet.recipes.run_reports import report
+    from privet.runs.run_reports import report
 
     return report([folder / "run"], folder / "page.html")
 
 
 def report_sets(folder: Path) -> object:
     """A page on two runs."""
-    from privet.recipes.run_reports import report
+    from privet.runs.run_reports import report
 
     return report([folder / "one", folder / "both"], folder / "page.html")
 
 
 def report_federation(folder: Path) -> object:
     """A page on a federation."""
-    from privet.recipes.run_reports import report
+    from privet.runs.run_reports import report
 
     return report([folder / "run"], folder / "page.html")
 
 
 def export_model(folder: Path) -> object:
     """Weights in a folder."""
-    from privet.recipes.run_export import export
+    from privet.runs.run_export import export
 
     return export(folder / "run", "safetensors", folder / OUT)
 
 
 def export_set(folder: Path) -> object:
     """Images as one file and as many."""
-    from privet.recipes.run_export import export
+    from privet.runs.run_export import export
 
     export(folder / "one", "png", folder / OUT)
     shutil.rmtree(folder / OUT)  # what is refused now is not to be blamed for it
@@ -301,14 +289,14 @@ def export_set(folder: Path) -> object:
 
 def merge(folder: Path) -> object:
     """Two sets as one."""
-    from privet.recipes.merging import merge
+    from privet.runs.merging import merge
 
     return merge([folder / "one", folder / "two"], folder / OUT)
 
 
 def evaluate(folder: Path) -> object:
     """Accuracy of a model."""
-    from privet.recipes.run_evaluation import evaluate
+    from privet.runs.run_evaluation import evaluate
 
     return evaluate(folder / "run")
 
@@ -334,8 +322,8 @@ def read_words(folder: Path, kind: str, read: Callable[[str], object]) -> object
 
 def model_words(text: str) -> object:
     """The network too, for rows that the model takes: a size that nothing holds is refused."""
-    from privet.recipes.run_config import read_model
-    from privet.recipes.weights import require_room
+    from privet.runs.run_config import read_model
+    from privet.runs.weights import require_room
 
     model = read_model(text)
     shape = {"images": (28, 28, 1), "rows": (20,), "sequences": (35,)}[model.takes[0]]
@@ -356,7 +344,7 @@ def slot_words(text: str) -> object:
 def method_words(text: str) -> object:
     """A method of `privet synthesize`."""
     from privet.recipes.choices import Situation
-    from privet.recipes.synthesis_config import chosen_system
+    from privet.runs.synthesis_config import chosen_system
 
     situation = Situation(relative_noise=0.1, size=600.0, num_classes=3, image_shape=(8, 8, 1))
     return chosen_system(text, "auto", situation, 1.0)

@@ -171,7 +171,7 @@ def _make_model(folder: Path) -> None:
 
 def _make_unfinished(folder: Path) -> None:
     """As a kill leaves it: a checkpoint, and no result."""
-    from privet.recipes import run_folder
+    from privet.runs import run_folder
 
     discard, kept = run_folder.RunFolder.discard, run_folder.CHECKPOINT
     run_folder.RunFolder.discard = (  # type: ignore[method-assign]
@@ -206,7 +206,7 @@ def _make_messages(folder: Path) -> None:
     from safetensors.torch import save_file
 
     from privet.federate import Ask, Party, Reply, Server, answer, conduct
-    from privet.recipes.synthesis_stage import Silent
+    from privet.runs.synthesis_stage import Silent
 
     draw = np.random.default_rng(0)
     for name, count in (("public", 80), ("one", 30), ("two", 30)):

@@ -80,7 +80,7 @@ def look(target: Target, samples: Path, minutes: float) -> None:
         for name in [name for name in sys.modules if name.startswith("privet")]:
             del sys.modules[name]
         import privet.cli
-        import privet.recipes.loading  # noqa: F401
+        import privet.runs.loading  # noqa: F401
     from privet.errors import PrivetError
 
     folder = Path(tempfile.mkdtemp(prefix="privet-fuzz-", dir=fuzz.fast()))

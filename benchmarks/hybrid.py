@@ -28,13 +28,13 @@ from numpy.typing import NDArray
 
 import machine
 from kept_rows import Kept, arguments, do_missing
-from privet.recipes.private_training import prepare
-from privet.recipes.run import Session, train
-from privet.recipes.run_config import Asked
-from privet.recipes.run_log import News
-from privet.recipes.run_stage import staged
-from privet.recipes.synthesis_config import SynthesisAsked
-from privet.recipes.synthesis_run import synthesize
+from privet.recipes.training import prepare
+from privet.runs.run import Session, train
+from privet.runs.run_config import Asked
+from privet.runs.run_log import News
+from privet.runs.run_stage import staged
+from privet.runs.synthesis_config import SynthesisAsked
+from privet.runs.synthesis_run import synthesize
 
 OUT = machine.RESULTS / "hybrid.json"
 SETS, LETTERS = ("mnist", "fashion_mnist"), "letters"

@@ -21,8 +21,8 @@ INSIDE = """
 import resource, sys
 from pathlib import Path
 from privet.cli import keep_freed_memory
-from privet.recipes.run import Session, train
-from privet.recipes.run_config import Asked
+from privet.runs.run import Session, train
+from privet.runs.run_config import Asked
 
 class Quiet:
     note = step = lambda self, said: None

@@ -35,7 +35,7 @@ import machine
 from privet.cli import main as privet
 from privet.federate import Answer, Ask, Party, Reply, Server, answer, conduct
 from privet.privacy import Certificate, Ledger
-from privet.recipes import run_log
+from privet.runs import run_log
 
 OUT = machine.RESULTS / "killed_jobs.json"
 FORK = multiprocessing.get_context("fork")

@@ -34,7 +34,7 @@ from privet.learn.gradients import at_weights, copied, trainable
 from privet.measure import accuracy, predictions
 from privet.privacy import Ledger
 from privet.public import PublicRows
-from privet.recipes.private_training import equation_for, expected_rows, fly, launch, prepare
+from privet.recipes.training import equation_for, expected_rows, fly, launch, prepare
 from privet.recipes.training_config import TrainingConfig
 
 OUT = machine.RESULTS / "learn_table.json"

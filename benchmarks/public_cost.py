@@ -18,7 +18,7 @@ from privet.models import WideResNet
 from privet.optim import Sharpness
 from privet.public import DiffusionTraining, Edm, Heun, PublicRows, WarmUp, warm_up
 from privet.public.diffusion import train_at_noise_levels
-from privet.recipes.edm import PublicEdm, edm
+from privet.recipes.public_edm import PublicEdm, edm
 from timing import Run, timed
 
 SHAPE, CLASSES = (28, 28, 1), 10

@@ -11,12 +11,12 @@ import torch
 
 from learn_data import prepare_data
 from privet.public import PublicRows
-from privet.recipes.ddpm import PublicDdpm, ddpm
-from privet.recipes.edm import edm
-from privet.recipes.folder_memory import FolderMemory
+from privet.recipes.public_ddpm import PublicDdpm, ddpm
+from privet.recipes.public_edm import edm
 from privet.recipes.releases import Drawn, Images, Labels
-from privet.recipes.run_folder import RunFolder
 from privet.recipes.set_quality import set_quality
+from privet.runs.folder_memory import FolderMemory
+from privet.runs.run_folder import RunFolder
 from public_settings import DATA, SETS, PublicSet
 from release_data import encoder, photos
 

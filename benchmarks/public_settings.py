@@ -23,8 +23,8 @@ from privet.models import ConvNet
 from privet.optim import Sharpness
 from privet.public import DiffusionTraining, WarmUp
 from privet.public.adversary import Adversary
-from privet.recipes.ddpm import PublicDdpm
-from privet.recipes.edm import PublicEdm
+from privet.recipes.public_ddpm import PublicDdpm
+from privet.recipes.public_edm import PublicEdm
 
 DATA, EPSILON = "fashion_mnist", 2.0
 SEEDS = (0, 1, 2)

@@ -16,7 +16,7 @@ from privet.learn.equation import INPUTS, TARGETS
 from privet.measure import predictions
 from privet.models import MLP
 from privet.recipes.methods import dp_sgd
-from privet.recipes.training_config import Material
+from privet.recipes.training_config import Material, TrainingConfig
 from release_data import encoder, public_rows
 from release_making import Terms
 
@@ -72,6 +72,6 @@ def dp_logistic(
         input_shape=tuple(inputs.shape[1:]), num_classes=private.num_classes, pixels=False
     )
     with terms.hedge({INPUTS: inputs.numpy(), TARGETS: labels}) as hedge:
-        trained = dp_sgd(hedge, model, material, seed=seed, **settings)
+        trained = dp_sgd(hedge, model, TrainingConfig(seed=seed, **settings), material)
     guarantee = "no noise" if terms.silent else str(trained.certificate.guarantee)
     return predictions(model, vectors(test)), guarantee

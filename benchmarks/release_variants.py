@@ -18,7 +18,7 @@ from privet.optim import Sharpness
 from privet.recipes.choices import Situation, decided
 from privet.recipes.mean_embeddings import DpMepf, dp_mepf
 from privet.recipes.position_moments import sps_embedding
-from privet.recipes.private_encoder import PrivatelyTrained, private_encoder
+from privet.recipes.private_encoders import PrivatelyTrained, private_encoder
 from privet.recipes.releases import NoMemory, Synthetic, balanced, planned_sums, released
 from privet.recipes.sps_settings import Sps
 from privet.release import gaussian_targets

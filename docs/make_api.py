@@ -15,7 +15,7 @@ from typing import Any
 PAGES = Path(__file__).resolve().parent / "api"
 ROOMS = (
     *("privacy", "data", "models", "augment", "optim", "public", "hedge", "learn", "release"),
-    *("synthesis", "share", "measure", "recipes", "report", "federate", "audit"),
+    *("synthesis", "share", "measure", "recipes", "runs", "report", "federate", "audit"),
 )
 _NOTE = "<!-- Written by docs/make_api.py: change docstrings, not this page. -->\n"
 _SECTION = re.compile(r"^(Args|Raises|Guarantees|References|Yields|Returns):$", re.MULTILINE)

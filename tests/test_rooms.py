@@ -29,15 +29,20 @@ ALLOWED = {
     "measure": _TOOLS,
     "recipes": {
         *_TOOLS,
-        *("public", "hedge", "learn", "release", "synthesis", "share", "measure", "report"),
+        *("public", "hedge", "learn", "release", "synthesis", "share", "measure"),
+    },
+    "runs": {
+        *_TOOLS,
+        *("public", "hedge", "learn", "release", "synthesis", "share", "measure", "recipes"),
+        "report",
     },
     "report": _ALONE,
-    "federate": {"privacy", "data", "public", "hedge", "release", "recipes"},
+    "federate": {"privacy", "data", "public", "hedge", "release", "recipes", "runs"},
     "audit": {
         *_TOOLS,
-        *("public", "hedge", "learn", "release", "synthesis", "measure", "recipes"),
+        *("public", "hedge", "learn", "release", "synthesis", "measure", "recipes", "runs"),
     },
-    "cli": {"privacy", "data", "recipes", "report", "federate", "audit"},
+    "cli": {"privacy", "data", "recipes", "runs", "report", "federate", "audit"},
 }
 # Nothing private may pass through these, so they cannot even name the hedge.
 NEVER_SEE_THE_HEDGE = ("public", "models", "augment", "optim", "share", "measure", "report", "cli")

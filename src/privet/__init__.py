@@ -4,19 +4,60 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from privet import data, hedge, privacy, recipes, release
+    from privet import (
+        audit,
+        augment,
+        data,
+        errors,
+        federate,
+        hedge,
+        learn,
+        measure,
+        models,
+        optim,
+        privacy,
+        public,
+        recipes,
+        release,
+        report,
+        runs,
+        share,
+        synthesis,
+    )
     from privet.hedge import Hedge
     from privet.privacy import Ledger
-    from privet.recipes.loading import load
+    from privet.runs import load
 
 __version__ = "0.1.0"
 
-__all__ = ["Hedge", "Ledger", "data", "hedge", "load", "privacy", "recipes", "release"]
+__all__ = [
+    "Hedge",
+    "Ledger",
+    "audit",
+    "augment",
+    "data",
+    "errors",
+    "federate",
+    "hedge",
+    "learn",
+    "load",
+    "measure",
+    "models",
+    "optim",
+    "privacy",
+    "public",
+    "recipes",
+    "release",
+    "report",
+    "runs",
+    "share",
+    "synthesis",
+]
 
 _HOMES = {
     "Hedge": "privet.hedge",
     "Ledger": "privet.privacy",
-    "load": "privet.recipes.loading",
+    "load": "privet.runs",
 }
 
 

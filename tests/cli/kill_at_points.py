@@ -24,17 +24,17 @@ POINTS = [
     ("privet.public.warm_up", "_train_mode", 2),  # the second epoch of the encoder
     ("privet.hedge.clipping", "_batch_sum", 2),  # half-way through private images
     ("privet.synthesis.generating", "_latents", 2),  # half-way through the generator's training
-    ("privet.recipes.synthesis_images", "write_shard", 2),
-    ("privet.recipes.synthesis_run", "_summary", 1),
+    ("privet.runs.synthesis_images", "write_shard", 2),
+    ("privet.runs.synthesis_run", "_summary", 1),
 ]
 PRIVATE_ENCODER = [
-    ("privet.recipes.private_encoder", "prepare", 1),  # the plan is fixed
+    ("privet.recipes.private_encoders", "prepare", 1),  # the plan is fixed
     ("privet.learn.training", "_one_step", 3),
     ("privet.learn.checkpoint", "restored", 1),
-    ("privet.recipes.folder_memory", "probe_of", 1),  # the encoder is learned
+    ("privet.runs.folder_memory", "probe_of", 1),  # the encoder is learned
     *POINTS[1:],
 ]
-NOWHERE = ("privet.recipes.synthesis_run", "_summary", 0)
+NOWHERE = ("privet.runs.synthesis_run", "_summary", 0)
 
 
 def killed(words, module, name, number):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from privet.data import load
-from privet.recipes.run_folder import RunFolder
+from privet.runs.run_folder import RunFolder
 from tests.cli.runs import read
 
 

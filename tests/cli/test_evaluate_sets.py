@@ -10,9 +10,9 @@ from PIL import Image
 
 from privet.data import ImageSet, load
 from privet.privacy.certificate import NOTHING_PRIVATE
-from privet.recipes.run_folder import RunFolder
-from privet.recipes.set_evaluation import evaluate_set
 from privet.recipes.set_panel import DOOR
+from privet.runs.run_folder import RunFolder
+from privet.runs.set_evaluation import evaluate_set
 from privet.share import panel
 from tests.cli.runs import SYSTEMS, names, read
 

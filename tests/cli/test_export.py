@@ -17,7 +17,7 @@ from privet.data import load
 from privet.data.shards import write_shard
 from privet.errors import PrivetError
 from privet.privacy.certificate import NOTHING_PRIVATE
-from privet.recipes import run_export
+from privet.runs import run_export
 from privet.share import onnx_model
 from tests.cli.runs import BESIDE, SYSTEMS, card, names, read, run_snippets
 
@@ -268,7 +268,7 @@ class TestRefusals:
         assert (refused.code, "is not done" in refused.err) == (2, True)
 
     def test_a_run_that_somebody_works_in(self, export, runs, tmp_path):
-        from privet.recipes.run_folder import RunFolder
+        from privet.runs.run_folder import RunFolder
 
         with RunFolder(runs / "set", "synthesize").claimed():
             refused = export("set", "parquet", "out")

@@ -24,8 +24,8 @@ from privet.hedge import Hedge, Steps
 from privet.learn import training
 from privet.privacy import Ledger
 from privet.privacy import ledger as ledgers
-from privet.recipes import run
-from privet.recipes.run_folder import RunFolder
+from privet.runs import run
+from privet.runs.run_folder import RunFolder
 from tests.cli.runs import ROOT, SYSTEMS, Killed, names, read
 
 SOURCES = Path(privet.__file__).parent
@@ -306,7 +306,7 @@ class TestClock:
             for path in SOURCES.rglob("*.py")
             if (found := set(_times_of_day(ast.parse(path.read_text()))))
         }
-        assert asked == {"privacy/ledger.py": {"now"}, "recipes/event_file.py": {"time"}}
+        assert asked == {"privacy/ledger.py": {"now"}, "runs/event_file.py": {"time"}}
 
 
 def _times_of_day(tree):

@@ -7,7 +7,7 @@ import pytest
 
 from privet.data import load
 from privet.privacy.certificate import NOTHING_PRIVATE
-from privet.recipes import set_card, synthesis_images
+from privet.runs import set_card, synthesis_images
 from tests.cli.runs import BESIDE, SYSTEMS, Killed, card, names, read, run_snippets
 
 ODD = ("a|b", "<b>x</b>", '"quoted": yes', "line\nbreak")

@@ -8,7 +8,7 @@ import pytest
 
 from privet.cli.progress import Watch
 from privet.privacy import Ledger
-from privet.recipes import synthesis_course
+from privet.runs import synthesis_course
 from tests.cli.runs import QUICK_SYNTHESIS, SYSTEMS
 
 

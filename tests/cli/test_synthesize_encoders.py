@@ -9,8 +9,8 @@ from safetensors.torch import load_file, save_file
 from privet.models import ConvEncoder
 from privet.privacy import Ledger
 from privet.privacy.certificate import ALWAYS_PUBLIC
-from privet.recipes.synthesis_config import SynthesisAsked, SynthesisConfig
-from privet.recipes.synthesis_stage import staged
+from privet.runs.synthesis_config import SynthesisAsked, SynthesisConfig
+from privet.runs.synthesis_stage import staged
 from tests.cli.runs import SYSTEMS, names, read
 
 TWO = "conv:epochs=1,seed=0+conv:epochs=1,seed=1"

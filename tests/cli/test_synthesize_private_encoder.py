@@ -9,8 +9,8 @@ from safetensors.torch import load_file
 from privet.hedge import Hedge
 from privet.privacy import PLD, Certificate, GaussianRelease, Ledger, PoissonSteps, Relation
 from privet.privacy.certificate import ALWAYS_PUBLIC
-from privet.recipes import private_encoder
-from privet.recipes.folder_memory import FolderMemory
+from privet.recipes import private_encoders
+from privet.runs.folder_memory import FolderMemory
 from tests.cli.runs import QUICK_SYNTHESIS, Killed, killed_everywhere, names, read
 from tests.cli.runs import SYSTEMS as QUICK
 
@@ -194,7 +194,7 @@ class TestKilled:
 
     def test_an_encoder_of_another_run_is_refused(self, synthesize, tmp_path, killed_at):
         assert synthesize(WORDS, out="other").code == 0
-        patch = killed_at(private_encoder, "prepare")
+        patch = killed_at(private_encoders, "prepare")
         self.die(synthesize)
         patch.undo()
         out = tmp_path / "run"

@@ -12,7 +12,7 @@ from privet.errors import ConfigError
 from privet.models import ConvEncoder
 from privet.privacy import Ledger
 from privet.recipes import public_encoders
-from privet.recipes.run_folder import RunFolder
+from privet.runs.run_folder import RunFolder
 from tests.cli.runs import BESIDE, QUICK_SYNTHESIS, SYSTEMS, names
 
 SPS_PLUS = f"--encoder {{encoder}} --method {SYSTEMS['sps-plus']}"

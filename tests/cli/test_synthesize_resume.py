@@ -10,9 +10,9 @@ import pytest
 from privet.data import load
 from privet.hedge import Hedge
 from privet.privacy import Ledger, Reservation
-from privet.recipes import synthesis_course, synthesis_images, synthesis_run
-from privet.recipes.folder_memory import FolderMemory
 from privet.release import Embedding
+from privet.runs import synthesis_course, synthesis_images, synthesis_run
+from privet.runs.folder_memory import FolderMemory
 from privet.synthesis import generating
 from tests.cli.runs import QUICK_SYNTHESIS, SYSTEMS, Killed, killed_everywhere, names, read
 

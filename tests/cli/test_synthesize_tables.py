@@ -11,7 +11,8 @@ from privet.data.schema_file import schema_from_json
 from privet.data.table_set import TableSet
 from privet.data.tables import read_table
 from privet.privacy import Ledger
-from privet.recipes import synthesis_course, table_merf, table_run
+from privet.recipes import table_embeddings
+from privet.runs import synthesis_course, table_run
 from tests.cli.runs import Killed, lines, names, read
 from tests.cli.test_train_tables import SCHEMA, csv, rows, schema  # noqa: F401 - fixtures
 
@@ -71,7 +72,7 @@ def test_more_rows_cost_nothing_and_begin_with_the_same(make, privet, tmp_path):
     ("owner", "name", "number"),
     [
         (synthesis_course, "replace", 1),
-        (table_merf, "_trained", 1),
+        (table_embeddings, "_trained", 1),
         (table_run, "_write_csv", 1),
         (table_run, "_summary", 1),
     ],

@@ -13,7 +13,7 @@ from privet.data import load, shards
 from privet.errors import ConfigError
 from privet.models import ConvEncoder
 from privet.privacy import Ledger
-from privet.recipes.run_folder import RunFolder
+from privet.runs.run_folder import RunFolder
 from tests.cli.runs import SYSTEMS, names
 
 

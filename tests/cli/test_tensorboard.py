@@ -6,9 +6,10 @@ import pytest
 from PIL import Image
 
 from privet.learn import checkpoint
-from privet.recipes import event_file, releases, run_log
-from privet.recipes.run_folder import RunFolder
-from privet.recipes.run_metrics import Metrics, begin_events
+from privet.recipes import releases
+from privet.runs import event_file, run_log
+from privet.runs.run_folder import RunFolder
+from privet.runs.run_metrics import Metrics, begin_events
 from privet.synthesis import generating
 from tests.cli.runs import SYSTEMS, Killed, lines
 

@@ -5,8 +5,8 @@ import pytest
 
 from privet.errors import ConfigError
 from privet.privacy import Ledger
-from privet.recipes import private_training
-from privet.recipes.run_folder import RunFolder
+from privet.recipes import training
+from privet.runs.run_folder import RunFolder
 from tests.cli.runs import QUICK, names
 
 REFUSALS = [
@@ -162,7 +162,7 @@ def test_a_warm_up_that_diverges_leaves_nothing(train, tmp_path, monkeypatch):
     def diverged(*_, **__):
         raise ConfigError("the warm-up loss is nan; lower the learning rate from 9.")
 
-    monkeypatch.setattr(private_training, "warm_up", diverged)
+    monkeypatch.setattr(training, "warm_up", diverged)
     result = train("--public 0.1", out="deep/run")
     assert result.code == 2
     assert names(tmp_path) == set()

@@ -9,7 +9,7 @@ import privet as library
 from privet.hedge import Hedge
 from privet.learn import checkpoint
 from privet.privacy import PLD, Certificate, Ledger, Relation
-from privet.recipes import paid_sets, run, run_log, synthesis_images
+from privet.runs import paid_sets, run, run_log, synthesis_images
 from privet.synthesis import generating
 from tests.cli.runs import BESIDE, QUICK, SYSTEMS, Killed, names, read
 from tests.processes import finished, start
@@ -151,7 +151,7 @@ def test_a_run_goes_on_from_every_stage_with_one_spend(
 
 
 def test_a_release_that_was_paid_for_and_lost_is_not_had_again(train, resume, tmp_path, killed_at):
-    from privet.recipes.folder_memory import FolderMemory
+    from privet.runs.folder_memory import FolderMemory
 
     patch = killed_at(FolderMemory, "_write", 1)
     with pytest.raises(Killed):

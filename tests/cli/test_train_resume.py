@@ -12,7 +12,7 @@ import pytest
 
 from privet.learn import checkpoint
 from privet.privacy import Ledger
-from privet.recipes import run, run_log
+from privet.runs import run, run_log
 from tests.cli.runs import QUICK, Killed, lines, names, read
 
 DRIVER = Path(__file__).with_name("kill_and_resume.py")

@@ -153,7 +153,7 @@ def test_a_dry_run_reads_no_private_row(train_table, tmp_path, schema, monkeypat
 
 
 def test_a_killed_run_goes_on(train_table, privet, tmp_path, killed_at):
-    import privet.recipes.run as run
+    import privet.runs.run as run
     from tests.cli.runs import Killed
 
     killed_at(run, "write_results")

@@ -98,7 +98,7 @@ def test_the_vocabulary_is_that_of_public_text(train_text, tmp_path):
 
 
 def test_a_killed_run_goes_on(train_text, privet, tmp_path, killed_at):
-    import privet.recipes.run as run
+    import privet.runs.run as run
     from tests.cli.runs import Killed
 
     killed_at(run, "write_results")

@@ -10,9 +10,9 @@ from safetensors.torch import load_file
 import privet as library
 from privet.data import load
 from privet.privacy import Ledger, Unit
-from privet.recipes.sets import DataChoice, read_sets
-from privet.recipes.table_sets import read_table_sets
-from privet.recipes.text_sets import read_text_sets
+from privet.runs.sets import DataChoice, read_sets
+from privet.runs.table_sets import read_table_sets
+from privet.runs.text_sets import read_text_sets
 from tests.cli.runs import read
 from tests.cli.test_train_tables import SCHEMA, rows, schema  # noqa: F401 - a fixture
 

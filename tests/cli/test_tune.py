@@ -9,7 +9,7 @@ import privet as package
 from privet.hedge import SecureRandomness
 from privet.learn import checkpoint
 from privet.privacy import Certificate, Law, Ledger, Relation, Selection, Trials
-from privet.recipes import run_log, tuning, tuning_state
+from privet.runs import run_log, tuning, tuning_state
 from tests.cli.runs import Killed, lines, names, read
 
 # A sampling rate of 1 is accounted in no time.
@@ -209,7 +209,7 @@ def test_stopping_says_how_to_go_on(tune, tmp_path, monkeypatch, draws):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("privet.recipes.run.fly", interrupted)
+        patch.setattr("privet.runs.run.fly", interrupted)
         stopped = tune()
     assert stopped.code == 130
     assert f"go on with privet tune --out {tmp_path / 'run'} --resume" in stopped.err

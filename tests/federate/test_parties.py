@@ -28,8 +28,8 @@ from privet.federate.sums import checked_sum
 from privet.hedge import NoisySum
 from privet.privacy import Ledger
 from privet.privacy.federated import FederatedCertificate
-from privet.recipes.folder_memory import probe_of
 from privet.recipes.synthesis_methods import stage_release
+from privet.runs.folder_memory import probe_of
 from tests.federate.small import (
     ENCODER,
     STAGED,
@@ -379,7 +379,7 @@ def test_a_release_that_was_paid_for_and_lost_is_never_made_again(tmp_path):
 
 
 def test_a_party_at_work_is_busy(tmp_path):
-    from privet.recipes.run_folder import RunFolder
+    from privet.runs.run_folder import RunFolder
 
     parties = parties_in(tmp_path)
     ask, _ = first_ask(server_in(tmp_path))

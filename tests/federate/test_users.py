@@ -16,7 +16,7 @@ from privet.models import ConvNet
 from privet.privacy import PLD, Ledger, Relation, Unit
 from privet.public import PublicRows
 from privet.recipes.methods import dope
-from privet.recipes.private_training import equation_for
+from privet.recipes.training import equation_for
 from privet.recipes.training_config import Material, TrainingConfig
 from tests.recipes.small import CLASSES, SHAPE, pictures
 
@@ -104,7 +104,7 @@ def test_a_run_is_certified_for_users_and_divided_by_their_number(tmp_path):
         declared_size=48,
         randomness=Randomness(),
     )
-    found = dope(hedge, network(), material(split.public), **SETTINGS)
+    found = dope(hedge, network(), TrainingConfig(**SETTINGS), material(split.public))
     guarantee = found.certificate.guarantee
     assert guarantee.unit is Unit.USER
     assert "one user" in found.certificate.statement

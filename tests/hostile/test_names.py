@@ -16,9 +16,9 @@ from privet.data.png_folders import _file_name, write_png_folders
 from privet.data.shards import write_shard
 from privet.data.staging import check_free_folder, new_file, new_folder
 from privet.errors import ConfigError
-from privet.recipes.run_export import export
-from privet.recipes.run_folder import RunFolder
-from privet.recipes.run_reports import report
+from privet.runs.run_export import export
+from privet.runs.run_folder import RunFolder
+from privet.runs.run_reports import report
 
 PICTURES = np.arange(4 * 64, dtype=np.uint8).reshape(4, 8, 8, 1)
 NAMES = ("../../x", "/etc/passwd", "a\x00b", "n" * 5000, "CON", "nul.txt", "<script>x</script>", "")

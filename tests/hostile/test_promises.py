@@ -23,9 +23,9 @@ from privet.errors import ConfigError, DataError, PrivacyError, PrivetError
 from privet.federate.messages import Answer
 from privet.plain_json import WRONG_VALUES, parsed, read, require
 from privet.privacy import Certificate, GaussianRelease, Ledger, Plan
-from privet.recipes.run_config import read_model
-from privet.recipes.trained_network import saved_tensors
-from privet.recipes.weights import require_room
+from privet.runs.run_config import read_model
+from privet.runs.trained_network import saved_tensors
+from privet.runs.weights import require_room
 
 TERABYTE = 2**40
 

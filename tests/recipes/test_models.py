@@ -4,8 +4,8 @@ import torch
 from privet.errors import ConfigError
 from privet.learn.gradients import trainable
 from privet.recipes.feature_models import CentredHead
-from privet.recipes.run_config import read_model
-from privet.recipes.weights import all_weights, load_weights
+from privet.runs.run_config import read_model
+from privet.runs.weights import all_weights, load_weights
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """SPS and SPS+ against the formulas and algorithms of paper 002."""
 
 import math
+from inspect import signature
 
 import pytest
 import torch
@@ -98,14 +99,15 @@ def test_recipes_are_functions_that_are_imported_when_they_are_used():
 def test_sps_plus_is_sps_with_other_settings(tmp_path):
     synthetic = sps_plus(
         hedge(tmp_path),
-        encoders=[encoder()],
+        encoder=[encoder()],
         image_shape=SHAPE,
         num_classes=CLASSES,
         count=6,
         settings=SpsPlus(**SMALL),
     )
     assert sum(each.count for each in synthetic.certificate.plan.events) == 2
-    assert sps_plus.keywords == {"settings": SpsPlus()}
+    own, common = (signature(each).parameters for each in (sps_plus, sps))
+    assert {**own, "settings": None} == {**common, "settings": None}
 
 
 class TestStages:
@@ -132,7 +134,7 @@ class TestStages:
         settings = SpsPlus(pseudo_count=3, per_pseudo=2, clip_ratios=(50.0, 50.0), **SMALL)
         synthetic = sps(
             hedge(tmp_path, randomness=Silence()),
-            encoders=[encoder()],
+            encoder=[encoder()],
             image_shape=SHAPE,
             num_classes=CLASSES,
             count=self.COUNT,

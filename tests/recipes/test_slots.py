@@ -31,10 +31,10 @@ from privet.public import WarmUp
 from privet.recipes.feature_models import EncoderHead
 from privet.recipes.models import ConvNetModel, MLPModel, TinyViT, WideResNetModel
 from privet.recipes.row_kinds import ImageRows, TableRows
-from privet.recipes.run_config import RunConfig, first_difference, read_model
-from privet.recipes.sets import DataChoice
 from privet.recipes.slots import model_text, read_slot, slot_text
 from privet.recipes.training_config import TrainingConfig
+from privet.runs.run_config import RunConfig, first_difference, read_model
+from privet.runs.sets import DataChoice
 
 PLAIN = CropFlip(padding=1, flip=False)
 

@@ -39,7 +39,7 @@ from privet.data import ImageSet
 from privet.errors import ConfigError, DataError
 from privet.privacy import Budget, Guarantee, Relation
 from privet.public import PublicRows
-from privet.recipes.attack_story import LIRA, NOT_PRIVATE, SCHEMA, THRESHOLD
+from privet.runs.attack_story import LIRA, NOT_PRIVATE, SCHEMA, THRESHOLD
 
 _LEAST_MODELS, _LEAST_EXAMPLES = 4, 40
 _ASIDE = 5  # one of so many images serves as public ones for synthesis

@@ -24,7 +24,7 @@ from privet.learn.equation import INPUTS, TARGETS
 from privet.models import MLP
 from privet.public import PublicRows, WarmUp, warm_up
 from privet.recipes.methods import dp_sgd_method
-from privet.recipes.private_training import private_training
+from privet.recipes.training import private_training
 from privet.recipes.training_config import Material, TrainingConfig
 
 

@@ -24,7 +24,7 @@ from privet.models import MLP
 from privet.privacy import Relation
 from privet.public import PublicRows
 from privet.recipes.presets import METHODS
-from privet.recipes.private_training import private_training
+from privet.recipes.training import private_training
 from privet.recipes.training_config import Material, TrainingConfig
 
 _CLASSES, _BASE, _PUBLIC = 2, 32, 64

@@ -118,7 +118,7 @@ def _is_ledger(path: Path) -> bool:
 
 
 def _in_words(found: Mapping[str, Any]) -> Iterator[dict[str, object]]:
-    from privet.recipes.attack_story import DISTANCE, LIRA, THRESHOLD
+    from privet.runs.attack_story import DISTANCE, LIRA, THRESHOLD
 
     yield {"attacked": found["data"], "not private": found["declared"]}
     for level in found["membership"]:

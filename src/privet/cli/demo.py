@@ -25,8 +25,8 @@ def demo(
     A tenth of the digits is public. Both jobs draw on one ledger, and a page shows what they are
     worth beside public digits alone and no privacy at all.
     """
-    from privet.recipes.demo import DemoTerms
-    from privet.recipes.demo import demo as run
+    from privet.runs.demo import DemoTerms
+    from privet.runs.demo import demo as run
 
     terms = DemoTerms(epsilon=epsilon, delta=delta, count=count)
     with Watch(bar=not json) as watch:

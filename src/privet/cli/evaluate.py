@@ -12,9 +12,9 @@ from privet.cli.progress import Watch
 from privet.errors import ConfigError
 
 if TYPE_CHECKING:
-    from privet.recipes.run_evaluation import Evaluation
-    from privet.recipes.set_evaluation import SetEvaluation
-    from privet.recipes.text_evaluation import TextEvaluation
+    from privet.runs.run_evaluation import Evaluation
+    from privet.runs.set_evaluation import SetEvaluation
+    from privet.runs.text_evaluation import TextEvaluation
 
 
 def evaluate(
@@ -64,9 +64,9 @@ def evaluate(
     far they are from test images, what a CNN learns from them, and whether they repeat public
     images that the run saw.
     """
-    from privet.recipes.run_evaluation import evaluate as evaluate_model
-    from privet.recipes.run_folder import RunFolder
-    from privet.recipes.set_evaluation import evaluate_set
+    from privet.runs.run_evaluation import evaluate as evaluate_model
+    from privet.runs.run_folder import RunFolder
+    from privet.runs.set_evaluation import evaluate_set
 
     if not RunFolder(folder).holds_run:
         with Watch(bar=not json) as watch:

@@ -36,7 +36,7 @@ def export(
 
     It costs nothing: no private image is read.
     """
-    from privet.recipes.run_export import export as write
+    from privet.runs.run_export import export as write
 
     exported = write(folder, to, out, force=force)
     if json:

@@ -235,7 +235,7 @@ def _show(result: FederationResult, json: bool) -> None:
 
 def _source(text: str) -> str:
     """A built-in name, or a path that is found from any folder; a number stays one."""
-    from privet.recipes.sets import DataChoice
+    from privet.runs.sets import DataChoice
 
     return DataChoice(source=text, public=text).placed().public or text
 

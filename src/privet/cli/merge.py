@@ -27,7 +27,7 @@ def merge(
     It costs nothing: no private image is read. What the runs cost together is worked out from the
     ledgers that they drew on. Runs add up, but for those in different portions of one ledger.
     """
-    from privet.recipes.merging import merge as write
+    from privet.runs.merging import merge as write
 
     with Watch(bar=not json) as watch:
         merged = write(folders, out, force=force, listener=watch)

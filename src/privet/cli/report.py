@@ -36,7 +36,7 @@ def report(
     It needs no network and holds no private image: what was made, what it cost, how good it is,
     every setting. Run 'privet evaluate' before it to have more figures on the page.
     """
-    from privet.recipes.run_reports import report as write
+    from privet.runs.run_reports import report as write
 
     found = write(folders, out, attack=attack, force=force)
     if json:

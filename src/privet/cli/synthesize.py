@@ -40,10 +40,10 @@ from privet.cli.run_options import (
 from privet.errors import ConfigError
 
 if TYPE_CHECKING:
-    from privet.recipes.public_synthesis import PublicQuote, PublicResult
-    from privet.recipes.synthesis_quote import SynthesisQuote
-    from privet.recipes.synthesis_result import SynthesisResult
-    from privet.recipes.table_run import TableResult
+    from privet.runs.public_synthesis import PublicQuote, PublicResult
+    from privet.runs.synthesis_quote import SynthesisQuote
+    from privet.runs.synthesis_result import SynthesisResult
+    from privet.runs.table_run import TableResult
 
 
 def synthesize(
@@ -158,17 +158,17 @@ def synthesize(
     DATA, --method, --epsilon, --delta, --count and --out are needed for a new run; nothing but
     --out for --resume.
     """
-    from privet.recipes.public_synthesis import is_public, quote_public, synthesize_public
-    from privet.recipes.run import Session
-    from privet.recipes.run_folder import RunFolder
-    from privet.recipes.synthesis_config import SynthesisAsked
-    from privet.recipes.synthesis_quote import quote
-    from privet.recipes.synthesis_run import synthesize as run
-    from privet.recipes.synthesis_teamwork import help_synthesis
-    from privet.recipes.table_config import of_table
-    from privet.recipes.table_run import synthesize_table
-    from privet.recipes.table_stage import quote_table
-    from privet.recipes.teamwork import helps, team_for
+    from privet.runs.public_synthesis import is_public, quote_public, synthesize_public
+    from privet.runs.run import Session
+    from privet.runs.run_folder import RunFolder
+    from privet.runs.synthesis_config import SynthesisAsked
+    from privet.runs.synthesis_quote import quote
+    from privet.runs.synthesis_run import synthesize as run
+    from privet.runs.synthesis_teamwork import help_synthesis
+    from privet.runs.table_config import of_table
+    from privet.runs.table_run import synthesize_table
+    from privet.runs.table_stage import quote_table
+    from privet.runs.teamwork import helps, team_for
 
     asked = SynthesisAsked.of({**context.params, "soft_labels": soft_labels or None})
     with team_for(device) as team, Watch(bar=not json) as watch:

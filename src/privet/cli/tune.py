@@ -52,12 +52,12 @@ def tune(
     that are not private, by which trials are compared), --declared-size, --trials, --try and --out;
     nothing but --out for --resume.
     """
-    from privet.recipes.run import Session
-    from privet.recipes.run_config import Asked
-    from privet.recipes.teamwork import helps, team_for
-    from privet.recipes.tuning import tune as run
-    from privet.recipes.tuning_config import Search
-    from privet.recipes.tuning_stage import quote_tuning
+    from privet.runs.run import Session
+    from privet.runs.run_config import Asked
+    from privet.runs.teamwork import helps, team_for
+    from privet.runs.tuning import tune as run
+    from privet.runs.tuning_config import Search
+    from privet.runs.tuning_stage import quote_tuning
 
     asked, json, resume = Asked.of(context.params), options["json"], options["resume"]
     with team_for(options["device"]) as team, Watch(bar=not json) as watch:

@@ -15,13 +15,13 @@ from privet.recipes.map_moments import SpsG
 from privet.recipes.model import ImageShape
 from privet.recipes.public_encoders import Once, Told
 from privet.recipes.sps_settings import Sps
-from privet.recipes.synthesis_config import FORMS
 from privet.recipes.synthesis_methods import (
     Prepared,
     System,
     knows_light_from_dark,
     stages_of,
 )
+from privet.runs.synthesis_config import FORMS
 
 CENTRALISED, DECENTRALISED = "centralised", "decentralised"
 GENERATIONS = (CENTRALISED, DECENTRALISED)

@@ -27,16 +27,16 @@ from privet.hedge import Hedge, Randomness
 from privet.paths import absolute
 from privet.privacy import Certificate, Ledger, Reservation, certify
 from privet.privacy.records import State
-from privet.recipes.encoder_cache import CachedEncoders, cache_folder
 from privet.recipes.encoder_names import encoder_choice
-from privet.recipes.folder_memory import FolderMemory, probe_of, same_probe
-from privet.recipes.kept_releases import require_kept
 from privet.recipes.releases import Release, planned_sums, released
-from privet.recipes.run_folder import CERTIFICATE, CONFIG, LEDGER, STATE, RunFolder
-from privet.recipes.run_ledger import find_or_reserve, open_ledger
-from privet.recipes.sets import Sets, read_sets
 from privet.recipes.synthesis_methods import Prepared, check, run, stage_release
-from privet.recipes.synthesis_stage import require_memory
+from privet.runs.encoder_cache import CachedEncoders, cache_folder
+from privet.runs.folder_memory import FolderMemory, probe_of, same_probe
+from privet.runs.kept_releases import require_kept
+from privet.runs.run_folder import CERTIFICATE, CONFIG, LEDGER, STATE, RunFolder
+from privet.runs.run_ledger import find_or_reserve, open_ledger
+from privet.runs.sets import Sets, read_sets
+from privet.runs.synthesis_stage import require_memory
 
 _ROWS_PER_BATCH = 500
 Note = Callable[[str], None]

@@ -27,7 +27,7 @@ from privet.federate.flower import QUIET, require_flower
 from privet.federate.party import Party
 from privet.federate.server import FederationResult, Server, finished
 from privet.paths import as_path
-from privet.recipes.run_folder import RunFolder
+from privet.runs.run_folder import RunFolder
 
 _APP = "privet_federation.py"
 _FILES = {

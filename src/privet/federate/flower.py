@@ -26,7 +26,7 @@ from privet.federate.party import Party
 from privet.federate.rounds import Reply
 from privet.federate.server import FederationResult, Server, conduct
 from privet.recipes.releases import Tensors
-from privet.recipes.synthesis_stage import Audience
+from privet.runs.synthesis_stage import Audience
 
 if TYPE_CHECKING:
     from flwr.app import Context, Message, RecordDict

@@ -10,9 +10,9 @@ from typing import Any, Self
 from privet.errors import ConfigError
 from privet.privacy import Budget, Relation, Unit
 from privet.recipes.forms import Forms
-from privet.recipes.run_settings import relation_of
-from privet.recipes.sets import DataChoice, part_of
-from privet.recipes.synthesis_config import SynthesisAsked
+from privet.runs.run_settings import relation_of
+from privet.runs.sets import DataChoice, part_of
+from privet.runs.synthesis_config import SynthesisAsked
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,8 +28,6 @@ from privet.privacy import Budget, Relation
 from privet.privacy.certificate import Certificate
 from privet.privacy.federated import FederatedCertificate
 from privet.recipes.choices import Situation
-from privet.recipes.encoder_cache import CachedEncoders, cache_folder
-from privet.recipes.folder_memory import FolderMemory, probe_of
 from privet.recipes.releases import (
     USUAL_SIZE,
     Drawn,
@@ -39,14 +37,16 @@ from privet.recipes.releases import (
     Tensors,
     relative_noise,
 )
-from privet.recipes.run_folder import CERTIFICATE, CONFIG, RESULT, STEPS, SYNTHETIC, RunFolder
-from privet.recipes.run_settings import two_digits
-from privet.recipes.set_card import write_card
-from privet.recipes.synthesis_config import chosen_system
-from privet.recipes.synthesis_images import write_shards, write_sheet
 from privet.recipes.synthesis_methods import Prepared, check, matched, stage_release
-from privet.recipes.synthesis_stage import Audience, require_memory
 from privet.release import Embedding
+from privet.runs.encoder_cache import CachedEncoders, cache_folder
+from privet.runs.folder_memory import FolderMemory, probe_of
+from privet.runs.run_folder import CERTIFICATE, CONFIG, RESULT, STEPS, SYNTHETIC, RunFolder
+from privet.runs.run_settings import two_digits
+from privet.runs.set_card import write_card
+from privet.runs.synthesis_config import chosen_system
+from privet.runs.synthesis_images import write_shards, write_sheet
+from privet.runs.synthesis_stage import Audience, require_memory
 
 _SCALE = "noise scale"
 _SHARD = 1000

@@ -1,47 +1,73 @@
-"""One short file per system, composed from the rooms."""
+"""Published systems, each composed from the rooms in a short file, and what they share."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from privet.recipes.class_means import private_class_means
-    from privet.recipes.map_moments import sps_g
-    from privet.recipes.mean_embeddings import dp_mepf, dp_merf
-    from privet.recipes.methods import dope, dp_mix, dp_sgd, weight_multiplicity
+    from privet.recipes.map_moments import SpsG, sps_g
+    from privet.recipes.mean_embeddings import DpMepf, DpMerf, dp_mepf, dp_merf
+    from privet.recipes.methods import adadps, dope, dp_mix, dp_sgd, mirror, weight_multiplicity
     from privet.recipes.position_moments import sps, sps_plus
+    from privet.recipes.private_encoders import PrivatelyTrained, private_encoder
+    from privet.recipes.public_ddpm import PublicDdpm, ddpm
+    from privet.recipes.public_edm import PublicEdm, edm
+    from privet.recipes.sps_settings import Sps, SpsPlus
+    from privet.recipes.table_embeddings import TableMerf, table_merf
+    from privet.recipes.training import TrainedModel, private_training
+    from privet.recipes.training_config import Material, TrainingConfig
 
 __all__ = [
+    "DpMepf",
+    "DpMerf",
+    "Material",
+    "PrivatelyTrained",
+    "PublicDdpm",
+    "PublicEdm",
+    "Sps",
+    "SpsG",
+    "SpsPlus",
+    "TableMerf",
+    "TrainedModel",
+    "TrainingConfig",
+    "adadps",
+    "ddpm",
     "dope",
     "dp_mepf",
     "dp_merf",
     "dp_mix",
     "dp_sgd",
+    "edm",
+    "mirror",
     "private_class_means",
+    "private_encoder",
+    "private_training",
     "sps",
     "sps_g",
     "sps_plus",
+    "table_merf",
     "weight_multiplicity",
 ]
 
-_METHODS = "privet.recipes.methods"
-_MEAN_EMBEDDINGS = "privet.recipes.mean_embeddings"
-_POSITION_MOMENTS = "privet.recipes.position_moments"
 _HOMES = {
-    "dope": _METHODS,
-    "dp_mepf": _MEAN_EMBEDDINGS,
-    "dp_merf": _MEAN_EMBEDDINGS,
-    "dp_mix": _METHODS,
-    "dp_sgd": _METHODS,
-    "private_class_means": "privet.recipes.class_means",
-    "sps": _POSITION_MOMENTS,
-    "sps_g": "privet.recipes.map_moments",
-    "sps_plus": _POSITION_MOMENTS,
-    "weight_multiplicity": _METHODS,
+    "class_means": ("private_class_means",),
+    "map_moments": ("SpsG", "sps_g"),
+    "mean_embeddings": ("DpMepf", "DpMerf", "dp_mepf", "dp_merf"),
+    "methods": ("adadps", "dope", "dp_mix", "dp_sgd", "mirror", "weight_multiplicity"),
+    "position_moments": ("sps", "sps_plus"),
+    "private_encoders": ("PrivatelyTrained", "private_encoder"),
+    "public_ddpm": ("PublicDdpm", "ddpm"),
+    "public_edm": ("PublicEdm", "edm"),
+    "sps_settings": ("Sps", "SpsPlus"),
+    "table_embeddings": ("TableMerf", "table_merf"),
+    "training": ("TrainedModel", "private_training"),
+    "training_config": ("Material", "TrainingConfig"),
 }
 
 
 def __getattr__(name: str) -> Any:
     """Import a recipe when it is first used: one must not wait for what another one needs."""
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"privet.recipes.{home}"), name)
     raise AttributeError(f"module 'privet.recipes' has no attribute {name!r}")

@@ -18,7 +18,7 @@ from privet.privacy import Budget, Event, Relation
 from privet.public import PublicRows
 from privet.recipes.forms import Kind
 from privet.recipes.model import ImageShape
-from privet.recipes.private_encoder import PrivatelyTrained, untrained
+from privet.recipes.private_encoders import PrivatelyTrained, untrained
 from privet.recipes.public_encoders import (
     Activation,
     Norm,

@@ -9,11 +9,10 @@ References:
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 from torch import nn
 
-from privet.augment import CropFlip
 from privet.hedge import Hedge
 from privet.learn import (
     Ascent,
@@ -25,16 +24,10 @@ from privet.learn import (
     PublicMoments,
     PublicOrigin,
 )
+from privet.learn.training import OnStep
 from privet.learn.views import Views
-from privet.recipes.private_training import TrainedModel, private_training
+from privet.recipes.training import TrainedModel, private_training
 from privet.recipes.training_config import Material, TrainingConfig
-
-
-def views_of(num_views: int, augment: CropFlip | None = None) -> Views:
-    """The example itself, or K augmentations of it."""
-    if num_views == 1 and augment is None:
-        return AsIs()
-    return Augmented(num_views=num_views, augment=augment or CropFlip())
 
 
 def dp_sgd_method(views: Views | None = None) -> Method:
@@ -70,56 +63,103 @@ def weight_multiplicity_method(views: Views | None = None, radius: float = 0.05)
 def dp_sgd(
     hedge: Hedge,
     model: nn.Module,
+    config: TrainingConfig,
     material: Material,
     *,
     views: Views | None = None,
-    **settings: Any,
+    on_step: OnStep | None = None,
 ) -> TrainedModel:
-    """DP-SGD; `settings` are those of `TrainingConfig`."""
-    return _run(hedge, model, material, dp_sgd_method(views), settings)
+    """Train with DP-SGD: nothing public takes part in a step.
+
+    Everything else is as in `private_training`; the method of `config` gives way to this one.
+    """
+    config = replace(config, method=dp_sgd_method(views))
+    return private_training(hedge, model, config, material, on_step=on_step)
 
 
 def dp_mix(
     hedge: Hedge,
     model: nn.Module,
+    config: TrainingConfig,
     material: Material,
     *,
     views: Mixed | None = None,
-    **settings: Any,
+    on_step: OnStep | None = None,
 ) -> TrainedModel:
-    """DP-Mix self, or diff with `Mixed(num_diff=2)` and public rows."""
-    return _run(hedge, model, material, dp_mix_method(views), settings)
+    """Train with DP-Mix self, or diff with `Mixed(num_diff=2)` and public rows.
+
+    Everything else is as in `private_training`; the method of `config` gives way to this one.
+    """
+    config = replace(config, method=dp_mix_method(views))
+    return private_training(hedge, model, config, material, on_step=on_step)
 
 
 def dope(
     hedge: Hedge,
     model: nn.Module,
+    config: TrainingConfig,
     material: Material,
     *,
     views: Views | None = None,
     limit: float | None = None,
-    **settings: Any,
+    on_step: OnStep | None = None,
 ) -> TrainedModel:
-    """DOPE-SGD; `limit` is λ, for imperfect public data."""
-    return _run(hedge, model, material, dope_method(views, limit), settings)
+    """Train with DOPE-SGD; `limit` is λ, for imperfect public data.
+
+    Everything else is as in `private_training`; the method of `config` gives way to this one.
+    """
+    config = replace(config, method=dope_method(views, limit))
+    return private_training(hedge, model, config, material, on_step=on_step)
+
+
+def mirror(
+    hedge: Hedge,
+    model: nn.Module,
+    config: TrainingConfig,
+    material: Material,
+    *,
+    views: Views | None = None,
+    alpha: float = 0.7,
+    on_step: OnStep | None = None,
+) -> TrainedModel:
+    """Train with mirror descent; `alpha` is the private share of every update.
+
+    Everything else is as in `private_training`; the method of `config` gives way to this one.
+    """
+    config = replace(config, method=mirror_method(views, alpha))
+    return private_training(hedge, model, config, material, on_step=on_step)
+
+
+def adadps(
+    hedge: Hedge,
+    model: nn.Module,
+    config: TrainingConfig,
+    material: Material,
+    *,
+    views: Views | None = None,
+    on_step: OnStep | None = None,
+) -> TrainedModel:
+    """Train with AdaDPS: coordinates are scaled by public gradients before they are clipped.
+
+    Everything else is as in `private_training`; the method of `config` gives way to this one.
+    """
+    config = replace(config, method=adadps_method(views))
+    return private_training(hedge, model, config, material, on_step=on_step)
 
 
 def weight_multiplicity(
     hedge: Hedge,
     model: nn.Module,
+    config: TrainingConfig,
     material: Material,
     *,
     views: Views | None = None,
     radius: float = 0.05,
-    **settings: Any,
+    on_step: OnStep | None = None,
 ) -> TrainedModel:
-    """Weight multiplicity of radius ρ."""
-    return _run(hedge, model, material, weight_multiplicity_method(views, radius), settings)
+    """Train with weight multiplicity; `radius` is ρ, the length of a perturbation.
 
-
-def _run(
-    hedge: Hedge, model: nn.Module, material: Material, method: Method, settings: dict[str, Any]
-) -> TrainedModel:
-    on_step = settings.pop("on_step", None)
-    config = TrainingConfig(method=method, **settings)
+    Everything else is as in `private_training`; the method of `config` gives way to this one.
+    """
+    config = replace(config, method=weight_multiplicity_method(views, radius))
     return private_training(hedge, model, config, material, on_step=on_step)

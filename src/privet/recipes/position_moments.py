@@ -18,7 +18,7 @@ from privet.augment import to_pixels
 from privet.errors import ConfigError
 from privet.hedge import Hedge, NoisySum
 from privet.keys import keyed
-from privet.models import FeatureMaps
+from privet.models import FeatureMaps, branches, joined
 from privet.privacy import certify
 from privet.recipes.choices import Situation, decided
 from privet.recipes.releases import (
@@ -61,7 +61,7 @@ from privet.synthesis import GaussianMatching, InTurn, optimised
 def sps(
     hedge: Hedge,
     *,
-    encoders: Sequence[nn.Module],
+    encoder: nn.Module | Sequence[nn.Module],
     image_shape: tuple[int, int, int],
     num_classes: int,
     count: int,
@@ -75,7 +75,7 @@ def sps(
 
     Args:
         hedge: images and labels, with an ε reserved for all stages together.
-        encoders: trained on public images, with smooth activations; stages take them in turn.
+        encoder: trained on public images, with smooth activations; stages take several in turn.
         image_shape: height, width and channels.
         num_classes: declared.
         count: how many images the next stage's centre is computed from.
@@ -89,7 +89,7 @@ def sps(
     require_labels(hedge, num_classes)
     memory = memory or NoMemory()
     s = (settings or Sps()).chosen(Situation.behind(hedge, num_classes, image_shape)).settings
-    stages = by_stage(s, encoders)
+    stages = by_stage(s, encoder)
     _ = s.groups(num_classes)  # which refuses what would else be found out after the plan
     mechanisms = planned_sums(
         hedge, [each.clip_norms[stage] for stage, (_, each) in enumerate(stages)]
@@ -101,7 +101,7 @@ def sps(
     made = sps_matched(
         sum_of,
         s,
-        encoders=encoders,
+        encoder=encoder,
         image_shape=image_shape,
         num_classes=num_classes,
         count=count,
@@ -111,7 +111,7 @@ def sps(
         device=hedge.device,
     )
     if treated_as_public is None:
-        treated_as_public = public_encoders(hedge, "the encoders", len(encoders))
+        treated_as_public = public_encoders(hedge, "the encoders", len(branches(joined(encoder))))
     return made.certified(certify(hedge.reservation, public=treated_as_public))
 
 
@@ -119,7 +119,7 @@ def sps_matched(
     sum_of: SumOf,
     s: Sps,
     *,
-    encoders: Sequence[nn.Module],
+    encoder: nn.Module | Sequence[nn.Module],
     image_shape: tuple[int, int, int],
     num_classes: int,
     count: int,
@@ -134,7 +134,7 @@ def sps_matched(
         sum_of: the noised sum of a stage through its embedding, which is centred on the images of
             the stage before.
         s: settings, in which nothing is left open.
-        encoders: as in `sps`, and so is the rest.
+        encoder: as in `sps`, and so is the rest.
         image_shape: height, width and channels.
         num_classes: declared.
         count: how many images the next stage's centre is computed from.
@@ -147,10 +147,10 @@ def sps_matched(
     batch_size = decided(s.per_class) * num_classes
     run = _Run(s, num_classes, image_shape, batch_size, memory, on_step, device)
     found_shares = []
-    for stage, (encoder, own) in enumerate(by_stage(s, encoders)):
+    for stage, (network, own) in enumerate(by_stage(s, encoder)):
         centre = None if stage == 0 else run.images(stage - 1, math.ceil(count / batch_size))
         clip_norm = own.clip_norms[stage]
-        embedding = run.embedding(encoder, own, stage, clip_norm, centre)
+        embedding = run.embedding(network, own, stage, clip_norm, centre)
         noisy = sum_of(embedding, stage)
         targets = moved(gaussian_targets(embedding, noisy, s.cleaning), device)
         run.stages.append((embedding, targets, clip_norm))
@@ -176,12 +176,37 @@ def sps_matched(
     )
 
 
-sps_plus = partial(sps, settings=SpsPlus())
-"""SPS with pseudo-classes and stages; other settings may be given, as an `SpsPlus`."""
+def sps_plus(
+    hedge: Hedge,
+    *,
+    encoder: nn.Module | Sequence[nn.Module],
+    image_shape: tuple[int, int, int],
+    num_classes: int,
+    count: int,
+    settings: SpsPlus | None = None,
+    proportional: bool = False,
+    treated_as_public: Sequence[str] | None = None,
+    memory: Memory | None = None,
+    on_step: OnStep | None = None,
+) -> Synthetic:
+    """SPS with pseudo-classes and stages; arguments are those of `sps`."""
+    return sps(
+        hedge,
+        encoder=encoder,
+        image_shape=image_shape,
+        num_classes=num_classes,
+        count=count,
+        settings=settings or SpsPlus(),
+        proportional=proportional,
+        treated_as_public=treated_as_public,
+        memory=memory,
+        on_step=on_step,
+    )
 
 
-def by_stage(s: Sps, encoders: Sequence[nn.Module]) -> list[tuple[nn.Module, Sps]]:
+def by_stage(s: Sps, encoder: nn.Module | Sequence[nn.Module]) -> list[tuple[nn.Module, Sps]]:
     """The encoder of each stage, in turn, and the settings with its layers."""
+    encoders = list(branches(joined(encoder)).values())
     stages = len(decided(s.clip_ratios))
     if len(encoders) > stages:
         raise ConfigError(

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from privet.errors import ConfigError
 from privet.hedge import Hedge
-from privet.models import branches
 from privet.recipes.choices import decided
 from privet.recipes.forms import Kind
 from privet.recipes.generators import check_generator
@@ -160,7 +159,7 @@ def stage_release(
         images, classes = _components(prepared), prepared.num_classes
         embedding = sps_g_embedding(system, prepared.encoder, images, classes, memory)
         return Release(embedding, system.clip_norm)
-    encoder, own = by_stage(system, list(branches(prepared.encoder).values()))[stage]
+    encoder, own = by_stage(system, prepared.encoder)[stage]
     norm, shape = own.clip_norms[stage], prepared.image_shape
     embedding = sps_embedding(encoder, own, shape, prepared.num_classes, stage, norm, centre)
     return Release(embedding, norm)
@@ -191,9 +190,13 @@ def matched(
         embedding = placed(made, torch.device(device))
         return sps_g_matched(sum_of(embedding, 0), embedding, system, **common)
     assert prepared.encoder is not None
-    encoders = list(branches(prepared.encoder).values())
     return sps_matched(
-        sum_of, system, encoders=encoders, num_classes=classes, count=prepared.count, **common
+        sum_of,
+        system,
+        encoder=prepared.encoder,
+        num_classes=classes,
+        count=prepared.count,
+        **common,
     )
 
 
@@ -229,7 +232,7 @@ def run(
         return sps(
             hedge,
             settings=system,
-            encoders=list(branches(prepared.encoder).values()),
+            encoder=prepared.encoder,
             count=prepared.count,
             **common,
             **shape,

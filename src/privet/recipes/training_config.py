@@ -22,7 +22,7 @@ class TrainingConfig:
     """Everything that is decided before a private row is read.
 
     Args:
-        method: the slots of equation 1.
+        method: the slots of equation 1; DP-SGD if they are left as they are.
         sampling_rate: with which probability each row joins a step.
         epochs: passes over the private rows on average; steps = epochs / rate.
         clip_norm: C.
@@ -38,7 +38,7 @@ class TrainingConfig:
         seed: of everything that is public.
     """
 
-    method: Method
+    method: Method = field(default_factory=Method)
     sampling_rate: float
     epochs: float
     clip_norm: float = 1.0

@@ -1,0 +1,321 @@
+"""Both jobs on embedded digits: a private data set and a private classifier, out of one budget."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from privet.data import ImageSet
+from privet.data.disk import write_whole
+from privet.errors import ConfigError, Stopped
+from privet.hedge import Hedge
+from privet.hedge.units import Units
+from privet.measure import accuracy
+from privet.paths import as_path
+from privet.privacy import Budget, Guarantee, Ledger, Relation
+from privet.public import PublicRows
+from privet.report import Figure, Privacy, Story, comparison
+from privet.runs.run import Session, train
+from privet.runs.run_config import Asked
+from privet.runs.run_evaluation import evaluate
+from privet.runs.run_folder import EVALUATION, RunFolder
+from privet.runs.run_log import Listener
+from privet.runs.run_reports import story
+from privet.runs.set_evaluation import evaluate_set
+from privet.runs.sets import DataChoice, read_sets
+from privet.runs.synthesis_config import SynthesisAsked
+from privet.runs.synthesis_run import synthesize
+from privet.runs.synthesis_stage import Audience
+from privet.share.panel import Lesson, taught
+
+DATA = DataChoice(source="mnist5k", public="0.1", test="0.1")
+SIZE, CLASSES = 4000, 10  # private images, as their owner would declare them
+SYSTEM = "sps-g:iterations=300"  # for minutes, not for the last point
+# Shares of ε for each; costs compose, so that both together stay within it. A head of a classifier
+# has few weights for noise to spoil, images have thousands of moments.
+FOR_IMAGES, FOR_CLASSIFIER = 0.8, 0.35
+_STATE, _LEDGER, _REPORT, _IMAGES, _MODEL = (
+    "demo.json",
+    "ledger.db",
+    "report.html",
+    "images",
+    "model",
+)
+_FILES = (_STATE, _LEDGER, f"{_LEDGER}-wal", f"{_LEDGER}-shm", _REPORT)
+DOOR = "a CNN trained on private images without privacy, to compare with"
+
+
+class Onlooker(Audience, Listener, Protocol):
+    """Told of both jobs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoTerms:
+    """What a demo may spend and make.
+
+    Args:
+        epsilon: for the classifier and the images together.
+        delta: of the guarantee.
+        count: of synthetic images.
+    """
+
+    epsilon: float
+    delta: float
+    count: int = 5000
+
+    def __post_init__(self) -> None:
+        _ = Budget(epsilon=self.epsilon, delta=self.delta)
+        if self.count < 1:
+            raise ConfigError(f"--count is {self.count}: give 1 or more.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accuracies:
+    """On the test images, which are the same for all.
+
+    Args:
+        classifier: of the private classifier.
+        images: of a CNN that saw private synthetic images alone.
+        public: of the same CNN where it saw the public images alone.
+        real: of the same CNN where it saw the private images, without privacy.
+    """
+
+    classifier: float
+    images: float
+    public: float
+    real: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoResult:
+    """What was made, what it cost and where it lies."""
+
+    folder: Path
+    guarantee: Guarantee
+    accuracy: Accuracies
+
+    @property
+    def report(self) -> Path:
+        """The page."""
+        return self.folder / _REPORT
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return {
+            "folder": str(self.folder),
+            "report": str(self.report),
+            "guarantee": str(self.guarantee),
+            "test_accuracy": asdict(self.accuracy),
+        }
+
+    def in_words(self) -> dict[str, object]:
+        """For a terminal: five figures, and where to look."""
+        found = self.accuracy
+        return {
+            "private classifier": f"{found.classifier:.1%} test accuracy",
+            "CNN of private synthetic images": f"{found.images:.1%}",
+            "CNN of 500 public images": f"{found.public:.1%}",
+            f"CNN of {SIZE:,} private images": f"{found.real:.1%}, NOT private, to compare with",
+            "spent on both together": f"at most {self.guarantee}",
+            "report": self.report,
+        }
+
+
+def demo(
+    folder: Path,
+    terms: DemoTerms,
+    listener: Onlooker,
+    *,
+    force: bool = False,
+    resume: bool = False,
+) -> DemoResult:
+    """Make images and a classifier of 4,000 private digits, and a page about them.
+
+    Args:
+        folder: where everything goes.
+        terms: what may be spent.
+        listener: told of progress.
+        force: replace an earlier demo.
+        resume: go on with one that was interrupted.
+    """
+    folder = as_path(folder)
+    terms = _place(folder, terms, force=force, resume=resume)
+    try:
+        return _made(folder, terms, listener)
+    except (Stopped, KeyboardInterrupt):
+        again = f"privet demo --out {shlex.quote(str(folder))} --resume"
+        raise Stopped(f"Stopped: go on with {again}") from None
+
+
+def _made(folder: Path, terms: DemoTerms, listener: Onlooker) -> DemoResult:
+    """What is not there yet of both jobs and the page."""
+    with closing(_ledger(folder / _LEDGER, terms)):
+        pass  # the owner's, before anyone reads a private image
+    images = _images(folder, terms, listener)
+    classifier = _classifier(folder, terms, listener)
+    public, real = _compared(folder, listener)
+    found = Accuracies(classifier=classifier, images=images, public=public, real=real)
+    with closing(Ledger.open(folder / _LEDGER)) as ledger:
+        guarantee = replace(ledger.guarantee(terms.epsilon), accountant=ledger.composition)
+    stories = [story(folder / _MODEL), story(folder / _IMAGES), *_baselines(found)]
+    write_whole(folder / _REPORT, memoryview(comparison(stories).encode()))
+    return DemoResult(folder=folder, guarantee=guarantee, accuracy=found)
+
+
+def _place(folder: Path, terms: DemoTerms, *, force: bool, resume: bool) -> DemoTerms:
+    """Only an earlier demo is ever replaced; one that goes on keeps its terms."""
+    mark = folder / _STATE
+    if resume:
+        if not mark.is_file():
+            raise ConfigError(f"{folder} holds no demo to go on with: start one without --resume.")
+        return DemoTerms(**json.loads(mark.read_text(encoding="utf-8"))["terms"])
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"{folder} is a file: choose another --out.")
+    if folder.exists() and any(folder.iterdir()):
+        if not mark.is_file():
+            raise ConfigError(f"{folder} holds something else than a demo: choose another --out.")
+        if not force:
+            raise ConfigError(
+                f"{folder} holds a demo already: go on with --resume, replace it with --force, or "
+                "choose another --out."
+            )
+        _clear(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    _remember(folder, {"terms": asdict(terms)})
+    return terms
+
+
+def _clear(folder: Path) -> None:
+    """An earlier demo's files, and nothing else; its digits are nobody's secret."""
+    for name in _FILES:
+        (folder / name).unlink(missing_ok=True)
+    for name, command in ((_IMAGES, "synthesize"), (_MODEL, "train")):
+        run = RunFolder(folder / name, command)
+        run.check_idle()
+        if run.holds_run:
+            shutil.rmtree(run.path)
+
+
+def _remember(folder: Path, state: dict[str, Any]) -> None:
+    write_whole(folder / _STATE, memoryview((json.dumps(state, indent=2) + "\n").encode()))
+
+
+def _ledger(path: Path, terms: DemoTerms) -> Ledger:
+    if path.exists():
+        return Ledger.open(path)
+    return Ledger.create(
+        path, epsilon=terms.epsilon, delta=terms.delta, relation=Relation.ADD_REMOVE
+    )
+
+
+def _asked(folder: Path, terms: DemoTerms, share: float, **others: object) -> dict[str, Any]:
+    return {
+        "data": DATA.source,
+        "public": DATA.public,
+        "test": DATA.test,
+        "declared_size": float(SIZE),
+        "epsilon": share * terms.epsilon,
+        "delta": terms.delta,
+        "ledger": str(folder / _LEDGER),
+        **others,
+    }
+
+
+def _images(folder: Path, terms: DemoTerms, listener: Onlooker) -> float:
+    """A private data set, and what a CNN learns from it alone."""
+    run = RunFolder(folder / _IMAGES, "synthesize")
+    words = _asked(folder, terms, FOR_IMAGES, method=SYSTEM, encoder="glyphs")
+    session = Session(out=run.path, resume=run.holds_run)
+    listener.note(f"1 of 3: {terms.count:,} private synthetic digits.")
+    synthesize(SynthesisAsked.of(words), session, listener, count=terms.count)
+    if not run.has(EVALUATION):
+        evaluate_set(run.path, extractor="glyphs", note=listener.note, progress=listener.progress)
+    return float(run.read(EVALUATION)["cas"])
+
+
+def _classifier(folder: Path, terms: DemoTerms, listener: Onlooker) -> float:
+    """A private classifier: DOPE-SGD on the features of a public encoder."""
+    run = RunFolder(folder / _MODEL)
+    words = _asked(folder, terms, FOR_CLASSIFIER, method="dope", model="glyphs")
+    session = Session(out=run.path, resume=run.holds_run)
+    listener.note("2 of 3: a private classifier.")
+    train(Asked.of(words), session, listener)
+    if not run.has(EVALUATION):
+        evaluate(run.path)
+    return float(run.read(EVALUATION)["accuracy"])
+
+
+def _compared(folder: Path, listener: Onlooker) -> tuple[float, float]:
+    """What the same CNN learns from public images alone, and from private ones without privacy."""
+    listener.note("3 of 3: what it is worth, beside public images alone and no privacy at all.")
+    sets = read_sets(DATA)
+    assert sets.public is not None
+    assert sets.test is not None
+    score, shared = _score_of(sets.test, listener), PublicRows.from_images(sets.public)
+    public = score(shared.inputs, shared.targets)
+    with closing(Ledger.open(folder / _LEDGER)) as ledger:
+        reservation = ledger.look("no privacy")
+        hedge = Hedge(sets.private, reservation)
+
+        def without_privacy(units: Units) -> float:
+            return score(units["images"], units["labels"])
+
+        real = hedge.outside_guarantee(DOOR, without_privacy).value
+        reservation.close()
+    return public, real
+
+
+def _score_of(test: ImageSet, listener: Onlooker) -> Callable[[Tensor, Tensor], float]:
+    """The test accuracy of a CNN that learned from given images."""
+    rows = PublicRows.from_images(test)
+
+    def score(images: Tensor, labels: Tensor) -> float:
+        judge = taught("cnn", Lesson(images, labels, CLASSES), on_step=listener.progress("CNN"))
+        return accuracy(judge(rows.inputs).argmax(1), rows.targets, CLASSES).overall
+
+    return score
+
+
+def _baselines(found: Accuracies) -> list[Story]:
+    """Beside the runs on the page."""
+    cnn = "a CNN as for synthetic images"
+    return [
+        Story(
+            name="public images alone",
+            title="A baseline",
+            lead="The same CNN, trained on the 500 public images and on nothing else.",
+            figures=(
+                Figure(f"{found.public:.1%}", "test accuracy", cnn),
+                Figure("nothing", "was spent"),
+            ),
+            privacy=Privacy(
+                private=True,
+                guarantee="no private row was touched",
+                statement="Only public images were used.",
+            ),
+        ),
+        Story(
+            name="no privacy",
+            title="A baseline that is NOT private",
+            lead=f"The same CNN, trained on the {SIZE:,} private images themselves.",
+            figures=(
+                Figure(f"{found.real:.1%}", "test accuracy", cnn),
+                Figure("NOT private", "was spent", "no guarantee"),
+            ),
+            privacy=Privacy(
+                private=False,
+                guarantee="none",
+                statement="It saw private images without protection, through the marked door of "
+                "the hedge, which the ledger tells: a bound to compare with, not to share.",
+                outside=(DOOR,),
+            ),
+        ),
+    ]

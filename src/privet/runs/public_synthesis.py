@@ -1,0 +1,341 @@
+"""`privet synthesize --method edm|ddpm`: public images from public ones, and nothing private."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+
+from privet import __version__
+from privet.data import ImageSet
+from privet.errors import ConfigError, Stopped
+from privet.hedge import Team
+from privet.privacy.certificate import NOTHING_PRIVATE, nothing_private
+from privet.public import PublicRows
+from privet.recipes.forms import Forms, Kind
+from privet.recipes.model import ImageShape
+from privet.recipes.presets import named
+from privet.recipes.public_ddpm import PublicDdpm, ddpm
+from privet.recipes.public_edm import PublicEdm, edm
+from privet.recipes.releases import Drawn, Memory
+from privet.runs.folder_memory import FolderMemory
+from privet.runs.run import Session
+from privet.runs.run_config import completed, require_same
+from privet.runs.run_folder import (
+    CERTIFICATE,
+    CONFIG,
+    PNG,
+    RESULT,
+    SAMPLES,
+    SYNTHETIC,
+    RunFolder,
+)
+from privet.runs.run_metrics import Metrics, begin_events, check_events
+from privet.runs.run_stage import usable_device
+from privet.runs.sets import DataChoice, Sets, read_sets
+from privet.runs.synthesis_config import SynthesisAsked
+from privet.runs.synthesis_curves import Recorded
+from privet.runs.synthesis_images import Wanted, check_space, write_images
+from privet.runs.synthesis_stage import Audience
+from privet.runs.team_memory import apart, shared
+
+System = PublicEdm | PublicDdpm
+METHODS = {"edm": Kind(PublicEdm), "ddpm": Kind(PublicDdpm)}
+FORMS = Forms({System: METHODS})
+_PRESETS: dict[str, dict[str, Callable[[], System]]] = {
+    "edm": {"auto": PublicEdm, "paper": PublicEdm.as_published},
+    "ddpm": {"auto": PublicDdpm},  # paper 004 does not say how it trained its own
+}
+_NOT_FOR_IT = (
+    *("epsilon", "delta", "ledger", "portion", "relation", "declared_size", "public"),
+    *("encoder", "encoder_data", "classes", "soft_labels"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicConfig:
+    """Everything that decides what a run makes, but for the number of images.
+
+    Args:
+        data: where public images come from.
+        system: the method and its settings.
+        image_shape: of every image.
+        class_names: of the labels; none if there are no labels.
+    """
+
+    data: DataChoice
+    system: System
+    image_shape: ImageShape
+    class_names: tuple[str, ...]
+    seeded: bool = False
+
+    soft_labels = False
+
+    @property
+    def method(self) -> str:
+        """The name of the system."""
+        [name] = [name for name, kind in METHODS.items() if isinstance(self.system, kind.cls)]
+        return name
+
+    @property
+    def made_by(self) -> Mapping[str, Any]:
+        """The method and its settings, as plain JSON values."""
+        made_by: dict[str, Any] = self.to_json()["system"]
+        return made_by
+
+    @property
+    def num_classes(self) -> int:
+        """Of what is drawn; 1 for images without labels."""
+        return max(1, len(self.class_names))
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        body: dict[str, Any] = FORMS.plain(PublicConfig, self)
+        return body
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> Self:
+        """The configuration that `to_json` was given."""
+        made: Self = FORMS.restored(cls, completed(body))
+        return made
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicResult:
+    """What a run left.
+
+    Args:
+        folder: where.
+        summary: the result in a few words.
+    """
+
+    folder: Path
+    summary: dict[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return {"folder": str(self.folder), **self.summary}
+
+    def in_words(self) -> dict[str, object]:
+        """For a terminal."""
+        forms = (SYNTHETIC, PNG) if self.summary["png"] else (SYNTHETIC,)
+        places = " and ".join(str(self.folder / each) for each in forms)
+        return {
+            "guarantee": NOTHING_PRIVATE,
+            "images": f"{self.summary['images']:,} in {places}",
+            "samples": self.folder / SAMPLES,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicQuote:
+    """What a run would do."""
+
+    config: PublicConfig
+    images: int
+    parameters: int
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return {
+            **self.config.to_json()["system"],
+            "public_images": self.images,
+            "parameters": self.parameters,
+            "guarantee": NOTHING_PRIVATE,
+        }
+
+    def in_words(self) -> dict[str, object]:
+        """For a terminal."""
+        training = self.config.system.training
+        height, width, channels = self.config.image_shape
+        return {
+            "method": self.config.method,
+            "public images": f"{self.images:,} of {height}×{width}×{channels}",
+            "parameters": f"{self.parameters:,}",
+            "training": f"{training.iterations:,} steps of {training.batch_size} images",
+            "guarantee": NOTHING_PRIVATE,
+        }
+
+
+def quote_public(asked: SynthesisAsked) -> PublicQuote:
+    """Everything that is decided before anything is done, refusals included."""
+    config, sets = resolved(asked)
+    network = config.system.first_weights(config.num_classes, config.image_shape)
+    return PublicQuote(
+        config=config,
+        images=len(sets.private),
+        parameters=sum(each.numel() for each in network.parameters()),
+    )
+
+
+def is_public(asked: SynthesisAsked, out: Path | None, *, resume: bool) -> bool:
+    """Whether a run, or the one that it goes on with, reads public images alone."""
+    method = asked.method
+    if method is None and resume and out is not None:
+        folder = RunFolder(out, "synthesize")
+        method = asked.over(folder.read(CONFIG)["asked"]).method if folder.holds_run else None
+    return method is not None and _name(method) in METHODS
+
+
+def _name(method: str) -> str:
+    return method.partition(":")[0]
+
+
+def synthesize_public(
+    asked: SynthesisAsked,
+    session: Session,
+    listener: Audience,
+    *,
+    count: int | None = None,
+    png: bool = False,
+) -> PublicResult:
+    """A new run, the rest of one, or more images of a finished one.
+
+    Args:
+        asked: what was asked for; DATA are the public images.
+        session: how it is carried out.
+        listener: told of progress.
+        count: how many images there shall be; as many as before if a run goes on.
+        png: write them as PNG files too; also if the run did before.
+
+    Raises:
+        Stopped: on Ctrl-C, when what was done is saved.
+    """
+    if session.noise_seed is not None:
+        raise ConfigError("A method of public images adds no noise: leave out --noise-seed.")
+    device = usable_device(session.device)
+    folder = RunFolder(session.out, "synthesize")
+    check_events(folder, asked=session.tensorboard, resume=session.resume)
+    begun = session.resume
+    try:
+        if session.resume:
+            folder.refuse_other_layouts()
+            if not folder.holds_run:
+                raise ConfigError(f"{folder} holds no run to go on with: start one.")
+            stored = folder.read(CONFIG)
+            asked = asked.over(stored["asked"])
+            wanted = Wanted(count=stored["count"], png=stored["png"]).grown(count, png)
+        elif count is None:
+            raise ConfigError("Give --count: how many images to make.")
+        else:
+            folder.check_idle()
+            folder.check_free(force=session.force)
+            wanted = Wanted(count=count, png=png)
+        config, sets = resolved(asked)
+        with folder.claimed():
+            if session.resume:
+                require_same(PublicConfig.from_json(stored["config"]), config)
+                if session.tensorboard:
+                    begin_events(folder)
+                if wanted.made(folder):
+                    Metrics(folder).show_samples(wanted.count)
+                    listener.note("The run is done already.")
+                    return PublicResult(folder=folder.path, summary=folder.read(RESULT))
+            else:
+                folder.check_free(force=session.force)  # another process may have been quicker
+                kept = folder.clear()
+                if kept is not None:
+                    listener.note(f"The earlier run's ledger is kept as {kept}.")
+            check_space(folder, config, wanted)
+            _write_config(folder, asked, config, wanted)
+            if session.tensorboard and not session.resume:
+                begin_events(folder)
+            begun = True
+            if session.team.size > 1:
+                body = {"public": True, "asked": asked.placed().given}
+                session.team.tell(json.dumps(body).encode())
+            return _run(config, sets, folder, listener, wanted, device, session.team)
+    except KeyboardInterrupt:
+        if begun:
+            raise Stopped(f"Stopped: go on with {folder.command_to_resume}") from None
+        raise Stopped("Stopped before anything was done: run it again when you like.") from None
+
+
+def resolved(asked: SynthesisAsked) -> tuple[PublicConfig, Sets[ImageSet]]:
+    """The complete configuration, and the images."""
+    assert asked.method is not None
+    method = _name(asked.method)
+    given = [name for name in _NOT_FOR_IT if getattr(asked, name) is not None]
+    if given:
+        option = "--" + given[0].replace("_", "-")
+        raise ConfigError(
+            f"--method {method} reads public images alone, which are DATA: leave out {option}."
+        )
+    presets = _PRESETS[method]
+    start = presets[named(presets, asked.preset or "auto", "--preset")]()
+    nested = {type(each): each for each in (start, start.training, start.sampler)}
+    system: System = FORMS.read(System, asked.method, "--method", nested)
+    sets = read_sets(asked.data_choice, require_labels=False)
+    images = sets.private  # so called wherever sets are read; here they are DATA, and public
+    return PublicConfig(
+        data=asked.data_choice,
+        system=system,
+        image_shape=images.image_shape,
+        class_names=(images.class_names or ()) if sets.labelled else (),
+    ), sets
+
+
+def _write_config(
+    folder: RunFolder, asked: SynthesisAsked, config: PublicConfig, wanted: Wanted
+) -> None:
+    body = {
+        "schema": folder.schema,
+        "privet_version": __version__,
+        "asked": asked.placed().given,
+        "config": config.to_json(),
+    }
+    folder.write(CONFIG, {**body, **asdict(wanted)})
+
+
+def _run(
+    config: PublicConfig,
+    sets: Sets[ImageSet],
+    folder: RunFolder,
+    listener: Audience,
+    wanted: Wanted,
+    device: torch.device,
+    team: Team,
+) -> PublicResult:
+    for sentence in sets.notes:
+        listener.note(sentence)
+    listener.note("DATA are taken as public: what is made of them may repeat them.")
+    metrics = Metrics(folder)
+    memory = shared(FolderMemory(folder, config.image_shape), team)
+    drawn = drawn_by(config, sets, memory, Recorded(listener, metrics), device)
+    folder.write(CERTIFICATE, nothing_private())
+    with apart(memory):
+        write_images(drawn, config, folder, listener, wanted, team)
+    metrics.show_samples(wanted.count)
+    summary = {
+        "schema": "privet.result/1",
+        "method": config.method,
+        "guarantee": NOTHING_PRIVATE,
+        "images": wanted.count,
+        "png": wanted.png,
+    }
+    folder.write(RESULT, summary)
+    return PublicResult(folder=folder.path, summary=summary)
+
+
+def drawn_by(
+    config: PublicConfig,
+    sets: Sets[ImageSet],
+    memory: Memory,
+    listener: Audience,
+    device: torch.device,
+) -> Drawn:
+    """A diffusion model that has learned, and draws."""
+    learn = partial(
+        edm if isinstance(config.system, PublicEdm) else ddpm,
+        PublicRows.from_images(sets.private),
+        num_classes=config.num_classes,
+        memory=memory,
+        progress=listener.progress,
+        device=device,
+    )
+    return learn(settings=config.system)

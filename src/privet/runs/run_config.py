@@ -1,0 +1,284 @@
+"""What a run was asked for, and the complete configuration that follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+from privet.errors import ConfigError, DataError
+from privet.paths import absolute, as_path
+from privet.privacy import Budget, Relation, Unit
+from privet.recipes.encoder_names import placed_encoders
+from privet.recipes.forms import Forms
+from privet.recipes.model import Model
+from privet.recipes.row_kinds import RowKind
+from privet.recipes.saved_transformers import is_gpt2
+from privet.recipes.slots import FORMS
+from privet.recipes.training_config import TrainingConfig
+from privet.runs.sets import DataChoice
+
+
+@dataclass(frozen=True, kw_only=True)
+class Words:
+    """What all commands that start a run may be asked for."""
+
+    data: str | None = None
+    method: str | None = None
+    epsilon: float | None = None
+    delta: float | None = None
+    public: str | None = None
+    test: str | None = None
+    resize: str | None = None
+    channels: str | None = None
+    target: str | None = None
+    schema: str | None = None
+    user: str | None = None
+    declared_size: float | None = None
+    ledger: str | None = None
+    portion: str | None = None
+    relation: str | None = None
+    seed: int | None = None
+
+    @classmethod
+    def of(cls, words: Mapping[str, Any]) -> Self:
+        """Those of many words that belong here."""
+        return cls(**{each.name: words.get(each.name) for each in fields(cls)})
+
+    def placed(self) -> Self:
+        """With files and folders that are found from anywhere, to be saved."""
+        choice = self.data_choice
+        return replace(
+            self,
+            data=choice.source,
+            public=choice.public,
+            test=choice.test,
+            schema=choice.schema,
+            ledger=None if self.ledger is None else absolute(self.ledger),
+        )
+
+    def over(self, earlier: Mapping[str, Any]) -> Self:
+        """What was asked for before, where nothing is asked for now."""
+        if not isinstance(earlier, Mapping):
+            raise DataError("A run's configuration does not say what was asked for: start again.")
+        saved: Self = Forms({}).restored(type(self), {**asdict(type(self)()), **earlier})
+        return replace(saved, **self.given)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """What was not left out."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    @property
+    def budget(self) -> Budget:
+        """ε and δ, which have no defaults."""
+        if self.epsilon is None or self.delta is None:
+            raise ConfigError("Give --epsilon and --delta: a guarantee has no default.")
+        return Budget(epsilon=self.epsilon, delta=self.delta)
+
+    @property
+    def data_choice(self) -> DataChoice:
+        """Where rows come from."""
+        if self.data is None:
+            raise ConfigError("Give DATA: a built-in name (digits, mnist5k) or a path.")
+        return DataChoice(
+            source=self.data,
+            public=self.public,
+            test=self.test,
+            resize=self.resize,
+            channels=self.channels,
+            target=self.target,
+            schema=self.schema,
+            user=self.user,
+            seed=self.seed or 0,
+        ).placed()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked(Words):
+    """The command line of `privet train`, in which nearly everything may be left out."""
+
+    task: str | None = None
+    model: str | None = None
+    preset: str | None = None
+    batch_size: float | None = None
+    sample_rate: float | None = None
+    epochs: float | None = None
+    learning_rate: float | None = None
+    clip_norm: float | None = None
+    schedule: str | None = None
+    ema_decay: float | None = None
+    keep_last: int | None = None
+    public_batch: int | None = None
+    scenario: str | None = None
+    synthetic: str | None = None
+    warm_up: str | None = None
+    warm_up_epochs: int | None = None
+    warm_up_steps: str | None = None
+    warm_up_augment: str | None = None
+    extended: float | None = None
+    release: str | None = None
+    release_method: str | None = None
+    release_count: int | None = None
+    encoder: str | None = None
+    views: str | None = None
+    perturb: str | None = None
+    scale: str | None = None
+    origin: str | None = None
+    update: str | None = None
+    engine: str | None = None
+    diagnostics: bool | None = None
+
+    def placed(self) -> Self:
+        """The model's folder too, and an encoder's file."""
+        model = None if self.model is None else _placed_model(self.model)
+        encoder = None if self.encoder is None else placed_encoders(self.encoder)
+        synthetic = self.data_choice.synthetic
+        return replace(super().placed(), model=model, encoder=encoder, synthetic=synthetic)
+
+    @property
+    def data_choice(self) -> DataChoice:
+        """Where rows come from, synthetic ones too."""
+        choice = replace(super().data_choice, synthetic=self.synthetic, task=self.task)
+        return choice.placed()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """Everything that decides what a run does, but for noise and the place where it lies.
+
+    Args:
+        method: the name that the slots started from.
+        data: where rows come from.
+        rows: what they are.
+        class_names: of the private rows; of text, the words.
+        model: what is trained.
+        budget: what the run may spend.
+        relation: which data sets are neighbours.
+        ledger: the owner's, or none for one of the run's own.
+        portion: of the ledger that all private rows lie in, as its owner declared.
+        declared_size: the number of private units as the owner declares it, to two digits.
+        training: every setting of the training itself.
+        release: the share of ε that the release of a synthetic set would cost alone, if any.
+        diagnostics: whether to look at private rows outside the guarantee.
+        seeded: whether noise comes from a seed, so that the run is not private.
+    """
+
+    method: str
+    data: DataChoice
+    rows: RowKind
+    class_names: tuple[str, ...]
+    model: Model
+    budget: Budget
+    relation: Relation
+    training: TrainingConfig
+    ledger: str | None = None
+    portion: str | None = None
+    declared_size: float | None = None
+    release: float | None = None
+    diagnostics: bool = False
+    seeded: bool = False
+
+    @property
+    def unit(self) -> Unit:
+        """What is protected."""
+        return self.data.unit
+
+    @property
+    def units(self) -> str:
+        """What sizes, rates and batches count, in words."""
+        return self.rows.noun if self.unit is Unit.EXAMPLE else "users"
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values, with a kind in every slot."""
+        body: dict[str, Any] = FORMS.plain(RunConfig, self)
+        return body
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> Self:
+        """The configuration that `to_json` was given."""
+        made: Self = FORMS.restored(cls, completed(with_kind(body), portion=None, release=None))
+        return made
+
+
+def completed(body: Mapping[str, Any], **added: object) -> Mapping[str, Any]:
+    """What was saved when images were all there was, with what has been added since."""
+    if not isinstance(body, Mapping) or not isinstance(body.get("data"), Mapping):
+        return body
+    return {**added, **body, "data": DataChoice.completed(body["data"])}
+
+
+def with_kind(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What was saved when images were all there was, with the kind of its rows."""
+    if not isinstance(body, Mapping) or "image_shape" not in body:
+        return body
+    others = {name: value for name, value in body.items() if name != "image_shape"}
+    return {**others, "rows": {"kind": "images", "shape": body["image_shape"]}}
+
+
+def read_model(text: str) -> Model:
+    """A name with settings, or the folder of a saved transformer."""
+    folder, _, settings = _placed_model(text).partition(":")
+    if Path(folder).is_absolute():
+        kind = "gpt2" if is_gpt2(Path(folder)) else "transformers"
+        text = ",".join(filter(None, [f"{kind}:folder={folder}", settings]))
+    model: Model = FORMS.read(Model, text, "--model")
+    return model
+
+
+def _placed_model(text: str) -> str:
+    """A folder's name in full; anything else as it is."""
+    folder, colon, settings = text.partition(":")
+    if folder in FORMS.tables[Model] or not is_folder(folder):
+        return text
+    return f"{absolute(folder)}{colon}{settings}"
+
+
+def is_folder(text: str) -> bool:
+    """Whether what was typed is one; names that no disk could have are none."""
+    try:
+        return as_path(text).is_dir()
+    except ConfigError:
+        return False
+
+
+class Saved(Protocol):
+    """A configuration as a run remembers it."""
+
+    @property
+    def seeded(self) -> bool:
+        """Whether noise comes from a seed."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+
+
+def require_same(run: Saved, now: Saved) -> None:
+    """Refuse to go on with a run under other settings."""
+    if run.seeded != now.seeded:
+        raise ConfigError(
+            "A run with seeded noise needs the same --noise-seed again, and no other run may have "
+            "one."
+        )
+    difference = first_difference(run.to_json(), now.to_json())
+    if difference is not None:
+        raise ConfigError(
+            f"The setting {difference}: resume with the same settings, or start another run."
+        )
+
+
+def first_difference(run: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
+    """The first setting that differs between two configurations, in words."""
+    for name, one, other in _differences(run, now, ""):
+        return f"{name} is {one!r} in the run and {other!r} now"
+    return None
+
+
+def _differences(one: Any, other: Any, name: str) -> Iterator[tuple[str, Any, Any]]:
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        for key in dict.fromkeys([*one, *other]):
+            inner = f"{name}.{key}" if name else key
+            yield from _differences(one.get(key), other.get(key), inner)
+    elif one != other:
+        yield name, one, other

@@ -1,0 +1,216 @@
+"""What `privet synthesize` was asked for, and the complete configuration that follows from it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, is_dataclass, replace
+from typing import Any, Self
+
+import torch
+
+from privet.data import ImageSet
+from privet.errors import ConfigError
+from privet.paths import absolute
+from privet.privacy import Budget, Event, Relation, Unit
+from privet.recipes.choices import Chosen, Situation
+from privet.recipes.encoder_names import encoder_choice, placed_encoders
+from privet.recipes.encoders import SAVED, EncoderChoice
+from privet.recipes.forms import Forms
+from privet.recipes.mean_embeddings import DpMerf
+from privet.recipes.model import ImageShape
+from privet.recipes.presets import named
+from privet.recipes.release_presets import PRESETS
+from privet.recipes.releases import USUAL_SIZE, relative_noise
+from privet.recipes.synthesis_methods import (
+    SYSTEMS,
+    System,
+    knows_light_from_dark,
+    needs_encoder,
+)
+from privet.release.fourier import median_distance
+from privet.runs.run_config import Words, completed
+from privet.runs.run_settings import portion_of, relation_of, two_digits
+from privet.runs.sets import DataChoice, Sets
+
+FORMS = Forms({System: SYSTEMS, EncoderChoice: SAVED})
+_FOR_MEDIAN = 1000  # public images
+BALANCED, RELEASED = "balanced", "released"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SynthesisAsked(Words):
+    """The command line, in which nearly everything may be left out."""
+
+    preset: str | None = None
+    classes: str | None = None
+    soft_labels: bool | None = None
+    encoder: str | None = None
+    encoder_data: str | None = None
+
+    def placed(self) -> Self:
+        """Files in full."""
+        data = None if self.encoder_data is None else _placed(self.encoder_data)
+        encoder = None if self.encoder is None else placed_encoders(self.encoder)
+        return replace(super().placed(), encoder=encoder, encoder_data=data)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SynthesisConfig:
+    """Everything that decides what a run makes, but for noise, place and number of images.
+
+    Args:
+        data: where images come from.
+        preset: where the method's settings started from.
+        system: the method and its settings.
+        image_shape: of every image.
+        class_names: of the private images; none if they have no labels.
+        encoder: what looks at images.
+        encoder_data: another public set that it learns from.
+        budget: what the run may spend.
+        relation: which data sets are neighbours.
+        ledger: the owner's, or none for one of the run's own.
+        portion: of the ledger that all private images lie in, as its owner declared.
+        declared_size: the number of private images as the owner declares it, to two digits.
+        seeded: whether noise comes from a seed, so that the run is not private.
+        classes: how large synthetic classes are: balanced, or as released counts say.
+        soft_labels: whether images come with class probabilities.
+    """
+
+    data: DataChoice
+    preset: str
+    system: System
+    image_shape: ImageShape
+    class_names: tuple[str, ...]
+    encoder: EncoderChoice
+    budget: Budget
+    relation: Relation
+    encoder_data: str | None = None
+    ledger: str | None = None
+    portion: str | None = None
+    declared_size: float | None = None
+    seeded: bool = False
+    classes: str = BALANCED
+    soft_labels: bool = False
+
+    @property
+    def num_classes(self) -> int:
+        """Images without labels are of one class."""
+        return max(1, len(self.class_names))
+
+    @property
+    def unit(self) -> Unit:
+        """What is protected."""
+        return self.data.unit
+
+    @property
+    def before(self) -> tuple[Event, ...]:
+        """What the budget pays for besides releases: the training of a private encoder."""
+        return self.encoder.events(self.budget, self.relation) if needs_encoder(self.system) else ()
+
+    @property
+    def relative_noise(self) -> float:
+        """Of one release: its noise multiplier over the number of images in a class."""
+        return relative_noise(
+            self.budget, self.relation, self.declared_size, self.num_classes, self.before
+        )
+
+    @property
+    def made_by(self) -> Mapping[str, Any]:
+        """The method, its settings, its encoder and the size of classes, as plain JSON values."""
+        body = self.to_json()
+        encoder = {"encoder": body["encoder"]} if needs_encoder(self.system) else {}
+        return {**body["system"], **encoder, "classes": self.classes}
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        body: dict[str, Any] = FORMS.plain(SynthesisConfig, self)
+        return body
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> Self:
+        """The configuration that `to_json` was given."""
+        made: Self = FORMS.restored(cls, completed(body, portion=None))
+        return made
+
+
+def resolved(
+    asked: SynthesisAsked, sets: Sets[ImageSet], *, seeded: bool
+) -> tuple[SynthesisConfig, tuple[str, ...]]:
+    """The complete configuration, and a sentence for each choice that nobody made."""
+    if asked.method is None:
+        raise ConfigError(f"Give --method: {', '.join(SYSTEMS)}.")
+    kind = _named(asked.method)()
+    config = SynthesisConfig(
+        system=kind,
+        preset=named(PRESETS, asked.preset or "auto", "--preset"),
+        data=asked.data_choice,
+        image_shape=sets.private.image_shape,
+        class_names=(sets.private.class_names or ()) if sets.labelled else (),
+        encoder=encoder_choice(asked.encoder or "conv", invert=knows_light_from_dark(kind)),
+        encoder_data=None if asked.encoder_data is None else _placed(asked.encoder_data),
+        budget=asked.budget,
+        relation=relation_of(asked),
+        ledger=None if asked.ledger is None else absolute(asked.ledger),
+        portion=portion_of(asked),
+        declared_size=two_digits(asked.declared_size),
+        seeded=seeded,
+        classes=named((BALANCED, RELEASED), asked.classes or BALANCED, "--classes"),
+        soft_labels=bool(asked.soft_labels),
+    )
+    situation = _situation(config, sets)
+    system = chosen_system(asked.method, config.preset, situation, config.budget.epsilon)
+    return replace(config, system=system.settings), system.reasons
+
+
+def chosen_system(method: str, preset: str, situation: Situation, epsilon: float) -> Chosen[System]:
+    """A method as typed, with the choices of a preset and of the situation where none were made.
+
+    Args:
+        method: its name and settings.
+        preset: a name.
+        situation: what is known before a private row is read.
+        epsilon: that is to be spent.
+    """
+    typed = _system(method, _named(method)(), situation)
+    start = PRESETS[preset](typed, situation, epsilon)
+    system = _system(method, start.settings, situation).chosen(situation)
+    return Chosen(system.settings, (*start.reasons, *system.reasons))
+
+
+def _situation(config: SynthesisConfig, sets: Sets[ImageSet]) -> Situation:
+    return Situation(
+        relative_noise=config.relative_noise,
+        size=config.declared_size or USUAL_SIZE,
+        num_classes=config.num_classes,
+        image_shape=config.image_shape,
+        median_distance=_median_distance(config, sets),
+    )
+
+
+def _median_distance(config: SynthesisConfig, sets: Sets[ImageSet]) -> float | None:
+    """What DP-MERF alone asks for."""
+    if sets.public is None or len(sets.public) < 2 or not isinstance(config.system, DpMerf):
+        return None
+    some = slice(None, None, math.ceil(len(sets.public) / _FOR_MEDIAN))
+    return median_distance(torch.tensor(sets.public.take(some).images[:]))
+
+
+def _named(method: str) -> type[System]:
+    name = method.partition(":")[0]
+    if name not in SYSTEMS:
+        raise ConfigError(f"--method is {name!r}: choose {', '.join(SYSTEMS)}.")
+    return SYSTEMS[name].cls
+
+
+def _placed(source: str) -> str:
+    """A built-in name, or a path that is found from any folder."""
+    return DataChoice(source=source).placed().source
+
+
+def _system(text: str, start: System, situation: Situation) -> System:
+    """As typed, else as a preset has it; keys of nested settings stand among those chosen."""
+    values = vars(start.chosen(situation).settings).values()
+    nested = {type(each): each for each in values if is_dataclass(each)}
+    system: System = FORMS.read(System, text, "--method", {type(start): start, **nested})
+    return system

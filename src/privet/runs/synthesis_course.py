@@ -1,0 +1,281 @@
+"""How every run of `privet synthesize` that pays goes: refuse, prepare, reserve, make; or go on.
+
+What is made, images or a table, is another's business: see `Making`. A run is durable in this
+order: its configuration, its name in the ledger, the reservation, whatever the ledger paid for,
+the certificate, rows, and the summary, which marks it as done.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Protocol, TypeVar
+
+from privet import __version__
+from privet.errors import ConfigError, Stopped
+from privet.hedge import Hedge, Randomness
+from privet.plain_json import require
+from privet.privacy import Certificate, Reservation
+from privet.privacy.records import State as LedgerState
+from privet.runs.run import Session
+from privet.runs.run_config import Saved, require_same
+from privet.runs.run_folder import CERTIFICATE, CONFIG, LEDGER, STATE, RunFolder, understood
+from privet.runs.run_ledger import find_or_reserve, open_ledger
+from privet.runs.run_metrics import begin_events, check_events
+from privet.runs.run_stage import usable_device
+from privet.runs.sets import Sets
+from privet.runs.synthesis_config import SynthesisAsked
+from privet.runs.synthesis_images import Wanted
+from privet.runs.synthesis_quote import Settled
+from privet.runs.synthesis_stage import Audience
+
+_ROWS_PER_BATCH = 500
+
+
+class Staged(Protocol):
+    """A run before anything is spent."""
+
+    @property
+    def config(self) -> Settled:
+        """Everything that decides what it makes."""
+
+    @property
+    def sets(self) -> Sets[Any]:
+        """Rows; the private ones are for the hedge alone."""
+
+    def require_room(self) -> None:
+        """Refuse what the owner's ledger would not pay for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """The run's place in a ledger (see `run_ledger.Place`), and how many rows it began with.
+
+    Later stages are centred on the images of earlier ones: on those that were asked for when the
+    release was made, however many are asked for now.
+    """
+
+    label: str
+    ledger: str
+    first_count: int
+    reservation: str | None = None
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> State:
+        """As a run noted it."""
+        require(body, label=str, ledger=str, first_count=int, reservation=str | None)
+        return cls(**{field.name: body[field.name] for field in fields(cls)})
+
+
+AnyStage = TypeVar("AnyStage", bound=Staged)
+Result_co = TypeVar("Result_co", covariant=True)
+
+
+class Making(Protocol[AnyStage, Result_co]):
+    """What is different for each kind of rows."""
+
+    noun: str
+
+    def staged(self, asked: SynthesisAsked, *, seeded: bool, unread: bool) -> AnyStage:
+        """Read, decide and check."""
+
+    def saved(self, body: Mapping[str, Any]) -> Saved:
+        """The configuration of a run that was begun."""
+
+    def check(self, stage: AnyStage, session: Session, folder: RunFolder, wanted: Wanted) -> None:
+        """Refuse what cannot be made here."""
+
+    def run(
+        self,
+        stage: AnyStage,
+        state: State,
+        session: Session,
+        folder: RunFolder,
+        listener: Audience,
+        wanted: Wanted,
+    ) -> Result_co:
+        """All that touches the ledger and private rows, and all that follows from it."""
+
+    def done(self, folder: RunFolder, state: State, wanted: Wanted) -> Result_co:
+        """A run that has left all that is wanted."""
+
+
+def synthesized(
+    making: Making[AnyStage, Result_co],
+    asked: SynthesisAsked,
+    session: Session,
+    listener: Audience,
+    *,
+    count: int | None,
+    png: bool,
+) -> Result_co:
+    """A new run, the rest of one, or more rows of a finished one.
+
+    Args:
+        making: what is made.
+        asked: what was asked for.
+        session: how it is carried out.
+        listener: told of progress.
+        count: how many rows there shall be; as many as before if a run goes on.
+        png: write them as PNG files too; also if the run did before.
+
+    Raises:
+        Stopped: on Ctrl-C, when what was done is saved.
+    """
+    if session.noise_seed is not None and session.noise_seed < 0:
+        raise ConfigError(
+            f"--noise-seed is {session.noise_seed}: give a whole number from 0 upwards."
+        )
+    _ = usable_device(session.device)
+    folder = RunFolder(session.out, "synthesize")
+    check_events(folder, asked=session.tensorboard, resume=session.resume)
+    try:
+        if session.resume:
+            return _resume(making, asked, session, folder, listener, count, png)
+        if count is None:
+            raise ConfigError(f"Give --count: how many {making.noun} to make.")
+        return _begin(making, asked, session, folder, listener, Wanted(count=count, png=png))
+    except KeyboardInterrupt:
+        if session.force:
+            raise Stopped("Stopped before anything was spent: run it again.") from None
+        raise folder.stopped(began=session.resume) from None
+
+
+def _begin(
+    making: Making[AnyStage, Result_co],
+    asked: SynthesisAsked,
+    session: Session,
+    folder: RunFolder,
+    listener: Audience,
+    wanted: Wanted,
+) -> Result_co:
+    folder.check_idle()
+    folder.check_free(force=session.force)
+    stage = making.staged(asked, seeded=session.noise_seed is not None, unread=False)
+    stage.require_room()
+    with folder.claimed():
+        folder.check_free(force=session.force)  # another process may have been quicker
+        making.check(stage, session, folder, wanted)
+        kept = folder.clear()
+        if kept is not None:
+            listener.note(f"The earlier run's ledger is kept as {kept}: what it spent stays spent.")
+        body = {
+            "schema": folder.schema,
+            "privet_version": __version__,
+            "asked": asked.placed().given,
+            "config": stage.config.to_json(),
+        }
+        folder.write(CONFIG, {**body, **asdict(wanted)})
+        if session.tensorboard:
+            begin_events(folder)
+        state = State(
+            label=f"synthesize {folder.path.resolve().name} {uuid.uuid4().hex[:8]}",
+            ledger=stage.config.ledger or LEDGER,
+            first_count=wanted.count,
+        )
+        folder.write(STATE, asdict(state))
+        return _run(making, stage, state, session, folder, listener, wanted)
+
+
+def _resume(
+    making: Making[AnyStage, Result_co],
+    asked: SynthesisAsked,
+    session: Session,
+    folder: RunFolder,
+    listener: Audience,
+    count: int | None,
+    png: bool,
+) -> Result_co:
+    folder.refuse_other_layouts()
+    if not folder.holds_run:
+        raise ConfigError(f"{folder} holds no run to go on with: start one without --resume.")
+    if not folder.has(STATE):
+        raise ConfigError(f"The run in {folder} never began: start it again with --force.")
+    with folder.claimed():
+        stored = folder.read(CONFIG)
+        with understood(folder):
+            require(stored, count=int, png=bool)
+            wanted = Wanted(count=stored["count"], png=stored["png"]).grown(count, png)
+            state = State.from_json(folder.read(STATE))
+        stage = making.staged(
+            asked.over(stored["asked"]),
+            seeded=session.noise_seed is not None,
+            unread=folder.has(CERTIFICATE),  # private rows have served their turn
+        )
+        require_same(making.saved(stored["config"]), stage.config)
+        if session.tensorboard:
+            begin_events(folder)
+        if wanted.made(folder):
+            listener.note("The run is done already.")
+            return making.done(folder, state, wanted)
+        making.check(stage, session, folder, wanted)
+        folder.write(CONFIG, {**stored, **asdict(wanted)})
+        return _run(making, stage, state, session, folder, listener, wanted)
+
+
+def _run(
+    making: Making[AnyStage, Result_co],
+    stage: AnyStage,
+    state: State,
+    session: Session,
+    folder: RunFolder,
+    listener: Audience,
+    wanted: Wanted,
+) -> Result_co:
+    try:
+        return making.run(stage, state, session, folder, listener, wanted)
+    except KeyboardInterrupt:
+        raise folder.stopped(began=True) from None
+
+
+@contextmanager
+def reserved(stage: Staged, state: State, folder: RunFolder) -> Iterator[Reservation]:
+    """The run's reservation, found or made, and noted in its folder."""
+    config = stage.config
+    with closing(open_ledger(config, state, folder)) as ledger:
+        reservation = find_or_reserve(
+            ledger,
+            state,
+            lambda: ledger.reserve(
+                epsilon=config.budget.epsilon, label=state.label, portion=config.portion
+            ),
+        )
+        folder.write(STATE, asdict(replace(state, reservation=reservation.id)))
+        yield reservation
+
+
+def private_rows(stage: Staged, session: Session, reservation: Reservation) -> Hedge:
+    """Behind the hedge."""
+    return Hedge(
+        stage.sets.private,
+        reservation,
+        users=stage.sets.users,
+        declared_size=stage.config.declared_size,
+        physical_batch=_ROWS_PER_BATCH,
+        randomness=Randomness(session.noise_seed),
+        device=usable_device(session.device),
+    )
+
+
+def certified(folder: RunFolder, reservation: Reservation, certificate: Certificate) -> None:
+    """What was paid for is written down; nothing more will be."""
+    folder.write(CERTIFICATE, certificate.to_json())
+    if reservation.record.state is not LedgerState.CLOSED:
+        reservation.close()
+
+
+def summary(
+    method: str, choices: tuple[str, ...], certificate: Certificate, wanted: Wanted, noun: str
+) -> dict[str, Any]:
+    """What marks a run as done."""
+    return {
+        "schema": "privet.result/1",
+        "method": method,
+        "choices": list(choices),
+        "guarantee": str(certificate.guarantee) if certificate.private else certificate.statement,
+        noun: wanted.count,
+        "png": wanted.png,
+        "releases": [str(each) for each in certificate.plan.events],
+    }

@@ -1,0 +1,140 @@
+"""From what `--task`, `--target`, `--user`, `--public` and `--test` say to sequences of words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from privet.data.guard import shown
+from privet.data.split import divided, divided_by_user
+from privet.data.tables import SUFFIXES
+from privet.data.text import Texts, TextSet, read_sequences, read_texts, vocabulary_of
+from privet.errors import ConfigError
+from privet.runs.sets import DataChoice, Sets, is_release, part_of, refuse_private
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+TASKS = {"lm": True, "mlm": False}
+"""Whether each word is predicted from those before it alone."""
+
+
+def read_text_sets(choice: DataChoice, vocabulary: tuple[str, ...] | None = None) -> Sets[TextSet]:
+    """Private, public and test sequences with one vocabulary.
+
+    Guarantees:
+        The vocabulary comes from public sequences: private ones are split off before it is made,
+        and are not numbered until the hedge asks.
+
+    Args:
+        choice: where text comes from.
+        vocabulary: of a run that knows it already.
+    """
+    causal = _causal(choice)
+    parts, users = _parts(choice)
+    if vocabulary is None:
+        if parts["public"] is None:
+            raise ConfigError(
+                "The vocabulary comes from public text, never from private one: give --public, a "
+                f"share of the {'sequences' if users is None else 'users'} or another text."
+            )
+        vocabulary = vocabulary_of(parts["public"])
+    notes = []
+    if choice.synthetic is not None and is_release(choice.synthetic):
+        notes.append(
+            "The synthetic text is a private release itself: if it was of this private text, its ε "
+            "adds to this run's."
+        )
+    sets = {
+        name: None if rows is None else TextSet(rows, vocabulary, causal)
+        for name, rows in parts.items()
+    }
+    private = sets["private"]
+    assert private is not None
+    return Sets(
+        private=private,
+        public=sets["public"],
+        test=sets["test"],
+        synthetic=sets["synthetic"],
+        notes=tuple(notes),
+        users=users,
+    )
+
+
+def read_test_text(
+    source: str, vocabulary: tuple[str, ...], causal: bool, choice: DataChoice
+) -> TextSet:
+    """Other text to test on, in the words that a model knows; a table as the run's own was."""
+    return TextSet(_other(source, choice), vocabulary, causal)
+
+
+def _parts(
+    choice: DataChoice,
+) -> tuple[dict[str, NDArray[np.object_] | None], NDArray[np.str_] | None]:
+    """Sequences by what they are for, and whose the private ones are."""
+    text = _read(choice)
+    shares: dict[str, float | int | None] = {}
+    others: dict[str, NDArray[np.object_] | None] = {"synthetic": None}
+    for name, given in (("public", choice.public), ("test", choice.test)):
+        part = part_of(given)
+        if isinstance(part, str):
+            refuse_private(name, part, choice.source)
+            others[name] = _other(part, choice)
+        shares[name] = None if isinstance(part, str) else part
+    if choice.synthetic is not None:
+        refuse_private("synthetic", choice.synthetic, choice.source)
+        others["synthetic"] = _other(choice.synthetic, choice)
+    if text.users is None:
+        places = divided(np.zeros(len(text.sequences), np.int64), **shares, seed=choice.seed)
+    else:
+        places = divided_by_user(text.users, **shares, seed=choice.seed)
+    found = {"private": places.private, "public": places.public, "test": places.test}
+    own = {name: None if rows is None else text.sequences[rows] for name, rows in found.items()}
+    return own | others, None if text.users is None else text.users[places.private]
+
+
+def _read(choice: DataChoice) -> Texts:
+    """The private text and what is split off it."""
+    if choice.target is None:
+        if _is_table(choice.source):
+            raise ConfigError("DATA is a table: name its column of texts with --target.")
+        if choice.user is not None:
+            raise ConfigError(
+                "--user names a column of a table: give --target too, its column of texts."
+            )
+        return Texts(read_sequences(choice.source))
+    if choice.user == choice.target:
+        raise ConfigError(
+            f"--user and --target both name the column {shown(repr(choice.user))}: whose a text is "
+            "cannot be what is learned."
+        )
+    return read_texts(choice.source, choice.target, choice.user)
+
+
+def _other(source: str, choice: DataChoice) -> NDArray[np.object_]:
+    """Text that is not private: plain, or a table with a column of texts of the same name."""
+    if not _is_table(source):
+        return read_sequences(source)
+    if choice.target is None:
+        raise ConfigError(
+            f"{shown(source)} is a table and DATA is plain text: give both alike, with --target."
+        )
+    return read_texts(source, choice.target).sequences
+
+
+def _is_table(source: str) -> bool:
+    return source.lower().endswith(SUFFIXES)
+
+
+def _causal(choice: DataChoice) -> bool:
+    assert choice.task is not None
+    if choice.task not in TASKS:
+        raise ConfigError(
+            f"--task is {choice.task!r}: give lm, to predict each word from those before it, or "
+            "mlm, from those around it."
+        )
+    for name in ("resize", "channels", "schema"):
+        if getattr(choice, name) is not None:
+            raise ConfigError(f"--{name} is not for text: leave it out, or --task.")
+    return TASKS[choice.task]

@@ -1,0 +1,60 @@
+"""What a tuning has to remember until it is done, so that another process can go on."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from privet.errors import DataError
+from privet.plain_json import WRONG_VALUES, require
+from privet.runs.run_folder import LEDGER, TUNING, RunFolder
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuningState:
+    """It is gone in the end, and so is all that it knew of trials.
+
+    Args:
+        label: under which the ledger knows it.
+        ledger: its file, seen from the folder.
+        reservation: what pays.
+        order: the candidate of each trial, once drawn; forgotten after the last one.
+        done: how many trials are.
+        best: the number of the best one so far.
+        score: of that one; higher is better.
+        over: whether all trials are done.
+    """
+
+    label: str
+    ledger: str
+    reservation: str | None = None
+    order: tuple[int, ...] | None = None
+    done: int = 0
+    best: int | None = None
+    score: float | None = None
+    over: bool = False
+
+    @classmethod
+    def new(cls, folder: RunFolder, ledger: str | None) -> TuningState:
+        """Written down before anything is reserved: the ledger knows the tuning by its label."""
+        label = f"tune {folder.path.resolve().name} {uuid.uuid4().hex[:8]}"
+        return cls(label=label, ledger=ledger or LEDGER).changed(folder)
+
+    @classmethod
+    def read(cls, folder: RunFolder) -> TuningState:
+        """As it lies there."""
+        body = folder.read(TUNING)
+        try:
+            require(body, label=str, ledger=str, reservation=str | None, done=int, over=bool)
+            require(body, best=int | None, score=float | int | None, order=list | None)
+            order = None if body["order"] is None else tuple(map(int, body["order"]))
+            return cls(**{**body, "order": order})
+        except WRONG_VALUES as error:
+            raise DataError(f"{TUNING} cannot be read ({error!r}): start again.") from None
+
+    def changed(self, folder: RunFolder, **changes: Any) -> TuningState:
+        """With changes, durably."""
+        state = replace(self, **changes)
+        folder.write(TUNING, asdict(state))
+        return state

@@ -3,7 +3,7 @@
     python benchmarks/beyond_images.py --data FOLDER [--only TEXT] [--minutes M]
 
 FOLDER holds text/valid.txt and text/test.txt of WikiText-2 and tabular/dataset_location.tgz. The
-rows are those of paper 004: Table 2 for text, Table 10 for tables. Text is the validation text of
+rows are those of DOPE-SGD: Table 2 for text, Table 10 for tables. Text is the validation text of
 WikiText-2, 4% of it public, and perplexity is of a fifth of its test text. Location-30 has 5,010
 people, 446 places that each has been to or not, and 30 classes. The third table is generated, in
 the likeness of Adult: see `people`. Every run is a `privet train`, is written when it is done, and

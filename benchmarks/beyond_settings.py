@@ -39,7 +39,9 @@ TABLES: Mapping[str, Mapping[str, Any]] = {
 }
 EPOCHS = (5.0, 20.0)
 _FREE = ("learning_rate", "epochs", "origin")
-LIMITED = "public:limit=1"  # public gradients no longer than clipped private ones (004, equation 3)
+LIMITED = (
+    "public:limit=1"  # public gradients no longer than clipped private ones (DOPE-SGD, equation 3)
+)
 COLD_RATES, WARM_RATES = (0.1, 0.3, 1.0), (0.03, 0.1, 0.3)  # a warm-up is soon undone
 
 

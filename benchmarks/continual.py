@@ -2,7 +2,7 @@
 
     python benchmarks/continual.py --data FOLDER --public FOLDER [--only TEXT]
 
-As Figure 5(e) of paper 002, at a small scale: five stages of two classes of FashionMNIST, each an
+As Figure 5(e) of SPS, at a small scale: five stages of two classes of FashionMNIST, each an
 SPS-G release of its own 12,000 images at ε = 4 and δ = 1e-5, in a portion of one ledger of ε = 4.
 After each stage a CNN learns from all synthetic sets so far, and another one goes on with the new
 set alone. Beside them a CNN of one release of all classes at ε = 4. All are tested on real images

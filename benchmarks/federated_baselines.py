@@ -3,7 +3,7 @@
 In every round each party changes its own synthetic images until they look like its private ones to
 a network near the server's: by mean features of each class (FedDM, Xiong et al. 2022), or by
 gradients of each class along a short training (FedLAP-DP, Wang et al. 2024). The server trains its
-network on the images of all parties, and the next round begins. Images start as noise, as 002 has
+network on the images of all parties, and the next round begins. Images start as noise, as SPS has
 it (Appendix E). Unlike there both are private here: what is matched is a noised sum over a Poisson
 sample, clipped example by example, and all sums of all rounds are one plan of one reservation.
 """

@@ -4,7 +4,7 @@
 
 FashionMNIST, five parties of 12,000 images each, alike (iid) or with two to four classes each
 (apart); ε = 1 and 4 for every party, δ = 1e-5, add-remove. One party alone, decentralised and
-centralised generation, and one hedge around all rows (002, section 5.5 and appendix B.6); FedDM and
+centralised generation, and one hedge around all rows (SPS, section 5.5 and appendix B.6); FedDM and
 FedLAP-DP, whose cost composes over all rounds, beside them. Folders and options are those of
 release_table.py; rows are kept as they are done. `--tiny` is for a try: nothing of it is kept.
 """

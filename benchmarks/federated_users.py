@@ -2,7 +2,7 @@
 
     python benchmarks/federated_users.py --data FOLDER --public FOLDER [--only TEXT]
 
-Table 7 of paper 004 at a small scale: FashionMNIST divided among 6,000 users of ten images each, of
+Table 7 of DOPE-SGD at a small scale: FashionMNIST divided among 6,000 users of ten images each, of
 whom 2% are public; Fed-SGD, in which a round draws users, averages each one's gradient over his
 images and clips it once. The unit is a user: δ = 1e-5, add-remove, the exact accountant. Nobody is
 warmed up, as in the paper, which finds that impractical for users who come and go. Rows:

@@ -35,7 +35,7 @@ class Prepared:
 
 @lru_cache(maxsize=1)
 def prepare_data(name: str, folder: Path) -> Prepared:
-    """`mnist`, `fashion_mnist`, or `cifar10 features: liteV SIZE`; with `/half` for 003's Table 10.
+    """`mnist`, `fashion_mnist`, or `cifar10 features: liteV SIZE`; `/half` for Table 10 of DP-Mix.
 
     The halves are S1 (private) and S2, which method C takes as its public mixing pool.
     """

@@ -2,8 +2,8 @@
 
     python benchmarks/public_ladder.py --data FOLDER --public FOLDER [--only TEXT] [--minutes M]
 
-FashionMNIST, 4% public, ε = 2, δ = 1e-5: the ladder of paper 000 (Table 1), and small studies of
-papers 000 and 004. Every set and every run is written when it is done, and what is there is not
+FashionMNIST, 4% public, ε = 2, δ = 1e-5: the ladder of IDS (Table 1), and small studies of
+IDS and DOPE-SGD. Every set and every run is written when it is done, and what is there is not
 done again. public_settings.py must be committed; its commit is kept with each run.
 """
 

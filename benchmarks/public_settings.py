@@ -208,7 +208,7 @@ def _multiplied(radius: float = 0.1, **changes: Any) -> Method:
 
 
 def ladder() -> Iterator[Rung]:
-    """Table 1 of paper 000."""
+    """Table 1 of IDS."""
     cold = replace(_ROWS["cold"], epsilon=EPSILON, bound=False)
     yield Rung(study="ladder", row=cold)
     yield rung("ladder", "warm", augment=None)
@@ -231,16 +231,16 @@ def ladder() -> Iterator[Rung]:
 
 
 def studies() -> Iterator[Rung]:
-    """Tables 2, 3, 8, 9, 13, 15 and 16 of paper 000; Tables 4, 11 and 12 of paper 004."""
+    """Tables 2, 3, 8, 9, 13, 15 and 16 of IDS; Tables 4, 11 and 12 of DOPE-SGD."""
     for made in ("repeated", *(f"edm, w_d {w:g}" for w in GUIDANCE)):
-        yield rung("000 table 2", made, made=made, augment=None)
-        yield rung("000 table 13", f"{made}, cutout", made=made)
-    yield rung("000 table 3", "common", made="edm", augment=COMMON)
-    yield rung("000 table 3", "cutmix", made="edm", augment=COMMON, warm={"cutmix": True})
-    yield rung("000 table 3", "auto", made="edm", augment=COMMON, warm={"auto_augment": True})
+        yield rung("IDS table 2", made, made=made, augment=None)
+        yield rung("IDS table 13", f"{made}, cutout", made=made)
+    yield rung("IDS table 3", "common", made="edm", augment=COMMON)
+    yield rung("IDS table 3", "cutmix", made="edm", augment=COMMON, warm={"cutmix": True})
+    yield rung("IDS table 3", "auto", made="edm", augment=COMMON, warm={"auto_augment": True})
     for count in (500, 2000):
-        yield rung("000 table 8", f"{count} images", made="edm", count=count)
-    yield rung("000 table 8", "20,000 images", made="edm, 20,000")
+        yield rung("IDS table 8", f"{count} images", made="edm", count=count)
+    yield rung("IDS table 8", "20,000 images", made="edm, 20,000")
     plain = _ROWS["warm"].config.method
     for name, method in (
         ("DP-SGD", plain),
@@ -248,17 +248,17 @@ def studies() -> Iterator[Rung]:
         ("DOPE", DOPE),
         ("DP-SGD, 4 views", Method(views=_FOUR)),
     ):
-        yield rung("000 table 9", name, made="edm", warm=SAM, method=method)
+        yield rung("IDS table 9", name, made="edm", warm=SAM, method=method)
     for radius in (0.02, 0.05, 0.2):
         yield rung(
-            "000 table 15", f"rho {radius:g}", made="edm", warm=SAM, method=_multiplied(radius)
+            "IDS table 15", f"rho {radius:g}", made="edm", warm=SAM, method=_multiplied(radius)
         )
     for radius in (2 / 255, 8 / 255):
         adversary = Adversary(radius=radius)
         name = f"PGD {round(255 * radius)}/255"
-        yield rung("000 table 16", name, made="edm", warm={"adversary": adversary})
+        yield rung("IDS table 16", name, made="edm", warm={"adversary": adversary})
     yield rung(
-        "000 table 16",
+        "IDS table 16",
         "adaptive weight multiplicity",
         made="edm",
         warm=SAM,
@@ -266,7 +266,7 @@ def studies() -> Iterator[Rung]:
     )
     for public in (60, 120, 600, 1200, 2400):
         yield rung(
-            "004 table 4",
+            "DOPE-SGD table 4",
             f"{public} public images",
             public=public,
             augment=COMMON,
@@ -278,20 +278,22 @@ def studies() -> Iterator[Rung]:
 
 def _imperfect() -> Iterator[Rung]:
     """Photos with labels that mean other things, and how far to trust them."""
-    runs = [rung("004 tables 11, 12", "warm", augment=COMMON)]
+    runs = [rung("DOPE-SGD tables 11, 12", "warm", augment=COMMON)]
     for limit in (None, 0.1, 1.0):
         dope = Method(views=AsIs(), origin=PublicOrigin(limit=limit))
         name = "DOPE" if limit is None else f"DOPE, lambda {limit:g}"
-        runs.append(rung("004 tables 11, 12", name, augment=COMMON, method=dope))
+        runs.append(rung("DOPE-SGD tables 11, 12", name, augment=COMMON, method=dope))
     for share in (0.1, 1.0):
         name = f"DOPE, lambda 1, extended {share:g}"
         dope = Method(views=AsIs(), origin=PublicOrigin(limit=1.0))
-        runs.append(rung("004 tables 11, 12", name, augment=COMMON, method=dope, extended=share))
+        runs.append(
+            rung("DOPE-SGD tables 11, 12", name, augment=COMMON, method=dope, extended=share)
+        )
     yield from (replace(each, other=True) for each in runs)
 
 
 def warm_ups() -> Iterator[WarmedUp]:
-    """Curvature after SGD and after SAM (Table 4 of paper 000); CIFAR-10 from 2,000 images."""
+    """Curvature after SGD and after SAM (Table 4 of IDS); CIFAR-10 from 2,000 images."""
     for name, warm in (("SGD", {}), ("SAM", SAM)):
         config = _views(2400 + COUNT, CUTOUT, **warm)
         yield WarmedUp(name=name, config=config, made="edm", curvature=True)

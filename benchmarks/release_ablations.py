@@ -2,9 +2,9 @@
 
     python benchmarks/release_ablations.py --data FOLDER --public FOLDER [--only TEXT]
 
-One small table for each of Tables 3 to 8 of paper 002 (SPS) and 4, 17, 18 and 19 of paper 001
-(DP-MEPF): the first 20,000 images of FashionMNIST, ε = 1 where nothing else is said, one seed,
-short runs. Folders and options are those of release_table.py; rows are kept as they are done.
+One small table for each of Tables 3 to 8 of SPS and 4, 17, 18 and 19 of DP-MEPF: the first 20,000
+images of FashionMNIST, ε = 1 where nothing else is said, one seed, short runs. Folders and options
+are those of release_table.py; rows are kept as they are done.
 """
 
 from __future__ import annotations
@@ -79,16 +79,16 @@ Labels = NDArray[Any]
 Set = tuple[NDArray[np.uint8], Labels]
 
 TITLES = {
-    "002-3": "size of the synthetic set, SPS-G (002, Table 3)",
-    "002-4": "what tells classes apart, and labels (002, Table 4)",
-    "002-5": "parts of SPS (002, Table 5)",
-    "002-6": "D_G = D_C, SPS+ (002, Table 6)",
-    "002-7": "layers matched by class, SPS+ (002, Table 7)",
-    "002-8": "pseudo-classes and stages (002, Table 8)",
-    "001-4": "early stopping, DP-MEPF φ₁ (001, Table 4)",
-    "001-17": "encoders, DP-MEPF (001, Table 17)",
-    "001-18": "public images that taught the encoder, DP-MEPF (001, Table 18)",
-    "001-19": "ε for a DP-trained encoder and for the release, DP-MEPF (001, Table 19)",
+    "SPS-3": "size of the synthetic set, SPS-G (SPS, Table 3)",
+    "SPS-4": "what tells classes apart, and labels (SPS, Table 4)",
+    "SPS-5": "parts of SPS (its Table 5)",
+    "SPS-6": "D_G = D_C, SPS+ (SPS, Table 6)",
+    "SPS-7": "layers matched by class, SPS+ (SPS, Table 7)",
+    "SPS-8": "pseudo-classes and stages (SPS, Table 8)",
+    "DP-MEPF-4": "early stopping, DP-MEPF φ₁ (its Table 4)",
+    "DP-MEPF-17": "encoders, DP-MEPF (its Table 17)",
+    "DP-MEPF-18": "public images that taught the encoder, DP-MEPF (its Table 18)",
+    "DP-MEPF-19": "ε for a DP-trained encoder and for the release, DP-MEPF (its Table 19)",
 }
 
 
@@ -203,21 +203,21 @@ def all_ablations() -> Iterator[Ablation]:
 def _set_sizes() -> Iterator[Ablation]:
     for percent in (2, 10, 50, 100, 400):
         yield _of_system(
-            "002-3", f"{percent}%", SPS_G, count=SIZE * percent // 100, steps=SET_SIZE_STEPS
+            "SPS-3", f"{percent}%", SPS_G, count=SIZE * percent // 100, steps=SET_SIZE_STEPS
         )
 
 
 def _losses() -> Iterator[Ablation]:
     def row(name: str, make: Callable[[Study], Set]) -> Ablation:
-        return Ablation(table="002-4", row=name, run=lambda study: study.examined(make(study)))
+        return Ablation(table="SPS-4", row=name, run=lambda study: study.examined(make(study)))
 
     for soft in (True, False):
         labels = "soft" if soft else "hard"
         yield row(f"D3S, {labels} labels, no noise", partial(_d3s, soft=soft))
         yield row(f"SPS, {labels} labels, no noise", partial(_sps, soft=soft))
-    yield _of_system("002-4", "SPS, hard labels", SPS)
+    yield _of_system("SPS-4", "SPS, hard labels", SPS)
     yield row("SPS-G, soft labels of released moments", _judged)
-    yield _of_system("002-4", "SPS-G, hard labels", SPS_G)
+    yield _of_system("SPS-4", "SPS-G, hard labels", SPS_G)
 
 
 @lru_cache(maxsize=1)
@@ -246,16 +246,16 @@ def _judged(study: Study) -> Set:
 
 def _sizes_and_layers() -> Iterator[Ablation]:
     for size in (16, 24, 32, 48):
-        yield _of_system("002-6", str(size), replace(SPS_PLUS, global_size=size, class_size=size))
+        yield _of_system("SPS-6", str(size), replace(SPS_PLUS, global_size=size, class_size=size))
     for layers in (1, 2, 3, 4, 5):
-        yield _of_system("002-7", f"last {layers}", replace(SPS_PLUS, class_layers=layers))
+        yield _of_system("SPS-7", f"last {layers}", replace(SPS_PLUS, class_layers=layers))
 
 
 def _stages() -> Iterator[Ablation]:
-    yield _of_system("002-8", "SPS", SPS)
+    yield _of_system("SPS-8", "SPS", SPS)
     one = replace(SPS_PLUS, clip_ratios=(1 / 16,), iterations=150, later_iterations=None)
-    yield _of_system("002-8", "SPS+ without stages", one)
-    yield _of_system("002-8", "SPS+", SPS_PLUS)
+    yield _of_system("SPS-8", "SPS+ without stages", one)
+    yield _of_system("SPS-8", "SPS+", SPS_PLUS)
 
 
 def _early_stopping() -> Iterator[Ablation]:
@@ -264,35 +264,35 @@ def _early_stopping() -> Iterator[Ablation]:
         for stopping in (True, False):
             name = "by a second release" if stopping else "at the end of training"
             system = replace(first, stopping=stopping)
-            yield _of_system("001-4", f"ε = {epsilon:g}, {name}", system, epsilon=epsilon)
+            yield _of_system("DP-MEPF-4", f"ε = {epsilon:g}, {name}", system, epsilon=epsilon)
 
 
 def _parts() -> Iterator[Ablation]:
-    row = partial(_of_system, "002-5", train=train_sharpness_aware)
+    row = partial(_of_system, "SPS-5", train=train_sharpness_aware)
     yield row("SPS", SPS, SHORT_UPRIGHT)
     floorless = replace(SPS, cleaning=Cleaning())
     yield row("without a floor of the jitter", floorless, SHORT_UPRIGHT)
     yield row("without class rescaling", replace(SPS, rescale=False), SHORT_UPRIGHT)
     yield row("without smooth activation", SPS, replace(SHORT_UPRIGHT, activation=nn.ReLU))
     yield row("by an encoder to which light and dark are alike", SPS, SHORT)
-    yield _of_system("002-5", "without GSAM", SPS, SHORT_UPRIGHT)
+    yield _of_system("SPS-5", "without GSAM", SPS, SHORT_UPRIGHT)
 
 
 def _encoders() -> Iterator[Ablation]:
     widths = {"half as wide": (16, 32, 64, 64, 128), "twice as wide": (64, 128, 256, 256, 512)}
-    yield _of_system("001-17", "as in the study", DP_MEPF, SHORT)
+    yield _of_system("DP-MEPF-17", "as in the study", DP_MEPF, SHORT)
     for name, each in widths.items():
-        yield _of_system("001-17", name, DP_MEPF, replace(SHORT, widths=each))
-    yield _of_system("001-17", "untrained", DP_MEPF, replace(SHORT, epochs=0))
-    yield _of_system("001-17", "EfficientNet-Lite0, ImageNet", DP_MEPF, 32)
+        yield _of_system("DP-MEPF-17", name, DP_MEPF, replace(SHORT, widths=each))
+    yield _of_system("DP-MEPF-17", "untrained", DP_MEPF, replace(SHORT, epochs=0))
+    yield _of_system("DP-MEPF-17", "EfficientNet-Lite0, ImageNet", DP_MEPF, 32)
     for public in ("photos+letters", "photos", "letters"):
-        yield _of_system("001-18", public, DP_MEPF, replace(SHORT, public=public))
+        yield _of_system("DP-MEPF-18", public, DP_MEPF, replace(SHORT, public=public))
 
 
 def _private_encoders() -> Iterator[Ablation]:
     for share in (0.0, 0.2, 0.5, 0.8):
         name = f"{share:g} and {1 - share:g}" if share else "0 (untrained) and 1"
-        yield Ablation(table="001-19", row=name, run=partial(_privately, share=share))
+        yield Ablation(table="DP-MEPF-19", row=name, run=partial(_privately, share=share))
 
 
 def _privately(study: Study, *, share: float) -> Kept:

@@ -2,7 +2,7 @@
 
     python benchmarks/release_scatter.py
 
-Draws docs/images/release-scatter.png from release_table.json, as Figure 3 of paper 002 does for
+Draws docs/images/release-scatter.png from release_table.json, as Figure 3 of SPS does for
 FID: one panel for each data set, one mark for each run, its shape the method, its colour ε. One
 more panel has the short runs of release_ablations.json: generated sets, and those made by pixels.
 """

@@ -51,7 +51,7 @@ def soft_labels(teacher: nn.Module, images: NDArray[np.uint8]) -> NDArray[np.flo
 def d3s(
     private: ImageSet, teacher: nn.Sequential, s: Sps, terms: Terms, count: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Global moments by KL, classes by the teacher's cross-entropy (002, section 3.1)."""
+    """Global moments by KL, classes by the teacher's cross-entropy (SPS, section 3.1)."""
     classes, shape = private.num_classes, private.image_shape
     with terms.hedge(private) as hedge:
         s = s.chosen(Situation.behind(hedge, classes, shape)).settings.of(teacher[0])
@@ -88,14 +88,14 @@ class _Taught:
 def train_sharpness_aware(
     network: nn.Module, images: Tensor, labels: Tensor, config: ClassifierTraining
 ) -> None:
-    """`train_classifier` with GSAM, as in 002, D.3, around AdamW."""
+    """`train_classifier` with GSAM, as in SPS, D.3, around AdamW."""
     train_classifier(network, images, labels, replace(config, sharpness=_GSAM))
 
 
 def with_private_encoder(
     private: ImageSet, system: DpMepf, share: float, terms: Terms
 ) -> Synthetic:
-    """DP-MEPF on an encoder that a share of ε taught, or on an untrained one (001, F)."""
+    """DP-MEPF on an encoder that a share of ε taught, or on an untrained one (appendix F)."""
     shape, classes = private.image_shape, private.num_classes
     with terms.hedge(private) as hedge:
         if share:

@@ -410,7 +410,7 @@ def public_sets() -> str:
 
 
 def public_ladder() -> str:
-    """Table 1 of paper 000."""
+    """Table 1 of IDS."""
     return _public_study("ladder", "FashionMNIST, ε = 2")
 
 
@@ -438,7 +438,7 @@ def _public_study(study: str, title: str) -> str:
 
 
 def beyond_images() -> str:
-    """Text and tables by the columns of paper 004."""
+    """Text and tables by the columns of DOPE-SGD."""
     by_place: dict[tuple[str, float], dict[tuple[str, str], Rows]] = {}
     for each in _kept("beyond_images")["runs"]:
         line = by_place.setdefault((each["data"], each["epsilon"]), {})

@@ -1,4 +1,4 @@
-"""What a GAN makes of few points of a ring of clusters (paper 000, Appendix D.1).
+"""What a GAN makes of few points of a ring of clusters (IDS, Appendix D.1).
 
     python examples/ring.py ring.png
 

@@ -1,4 +1,4 @@
-"""What a diffusion model makes of few points of two spirals (paper 000, §4.1 and Appendix D.1).
+"""What a diffusion model makes of few points of two spirals (IDS, §4.1 and Appendix D.1).
 
     python examples/spiral.py spiral.png
 

@@ -1,4 +1,4 @@
-"""Rows of the list of privacy bugs found in published code, where no other test names them.
+"""Privacy bugs that published code has had; each test is one that no other test names.
 
 The others stand with what they test: grep for `test_trap_`.
 """

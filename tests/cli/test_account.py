@@ -4,7 +4,7 @@ import pytest
 
 
 def test_trap_epsilon_and_noise_together_are_refused(privet):
-    """TRAPS: a fixed σ silently overrides the target ε."""
+    """Known bug: a fixed σ silently overrides the target ε."""
     result = privet("account --epsilon 1 --noise-multiplier 2 --delta 1e-5 --releases 1")
     assert result.code == 2
     assert result.err == (

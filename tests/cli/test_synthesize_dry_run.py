@@ -144,7 +144,7 @@ class TestPresets:
         words = f"--encoder {encoder} --dry-run --json --preset paper --method"
         body = json.loads(synthesize(f"{words} sps-plus:iterations=3").out)
         assert (body["global_size"], body["iterations"], body["pseudo_count"]) == (256, 3, 40)
-        assert body["choices"] == ["Settings are those of paper 002 for CIFAR-10 at ε = 2."]
+        assert body["choices"] == ["Settings are those of the SPS paper for CIFAR-10 at ε = 2."]
         body = json.loads(synthesize(f"{words} dp-mepf:iterations=3,average_rate=0.5").out)
         assert (body["training"]["iterations"], body["training"]["steady"]) == (3, 1.0)
         assert (body["training"]["learning_rate"], body["average_rate"]) == (1e-5, 0.5)

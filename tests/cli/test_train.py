@@ -157,7 +157,7 @@ def test_a_dry_run_does_not_depend_on_private_pixels(privet, tmp_path):
 
 
 def test_the_paper_preset_is_table_10(privet):
-    """000, Table 10: K = 16, batch 4096, C = 1; epochs and ρ by ε."""
+    """IDS, Table 10: K = 16, batch 4096, C = 1; epochs and ρ by ε."""
     words = (
         "train digits --method weight-multiplicity --model linear --public 0.1 --preset paper "
         "--declared-size 50000 --delta 1e-5 --dry-run --json"

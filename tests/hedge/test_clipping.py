@@ -68,7 +68,7 @@ class TestSensitivity:
     @settings(deadline=None, max_examples=30)
     @given(data=data_sets, index=st.integers(0, ROWS - 1), label=st.integers(0, CLASSES - 1))
     def test_trap_a_changed_label_is_a_replacement(self, name, data, index, label):
-        """TRAPS: a changed label moves two class means."""
+        """Known bug: a changed label moves two class means."""
         changed = {key: value.copy() for key, value in data.items()}
         changed["labels"][index] = label
         assert distance(name, data, changed) <= self.replace_one
@@ -107,7 +107,7 @@ def test_short_vectors_are_left_alone_and_long_ones_scaled():
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("poison", [math.nan, math.inf, 1e200])
 def test_trap_one_bad_row_contributes_zero(name, poison):
-    """TRAPS: one NaN example poisons the model."""
+    """Known bug: one NaN example poisons the model."""
     data = rows(ROWS)
     poisoned = {key: value.copy() for key, value in data.items()}
     poisoned["x"][3, 1] = poison

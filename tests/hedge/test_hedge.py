@@ -237,7 +237,7 @@ def test_trap_users_are_sampled_not_rows(tmp_path):
 
 
 def test_trap_the_marked_door_is_written_down_first(ledger):
-    """TRAPS: raw training loss or gradient norms logged from private rows."""
+    """Known bug: raw training loss or gradient norms logged from private rows."""
     hedge = Hedge(rows(5), ledger.reserve(plan=PLAN))
     seen = hedge.outside_guarantee("count", len)
     assert seen == NotPrivate("count", 5)
@@ -255,7 +255,7 @@ def test_trap_the_marked_door_is_written_down_first(ledger):
 
 
 def test_trap_the_number_of_rows_is_declared_or_released_never_read(ledger):
-    """TRAPS: the data set's size used as public."""
+    """Known bug: the data set's size used as public."""
     reservation = ledger.reserve(plan=PLAN)
     with pytest.raises(PrivacyError, match="declare it, or release a count"):
         _ = Hedge(rows(5), reservation).size

@@ -50,14 +50,14 @@ def test_release_noise_has_the_scale_of_clip_times_multiplier(reserve, release_e
 
 @pytest.mark.parametrize("batch", [1, 3, 100])
 def test_trap_noise_is_added_once_per_logical_batch(reserve, step_event, batch):
-    """TRAPS: noise added per micro-batch."""
+    """Known bug: noise added per micro-batch."""
     hedge = Hedge(zeros(20), reserve(step_event), physical_batch=batch)
     mechanism = PoissonSum(clip_norm=3.0, noise_multiplier=2.0, sampling_rate=0.3)
     assert_noise(hedge.steps(mechanism).step(silent())["sum"], 6.0)
 
 
 def test_trap_an_empty_batch_is_noise_and_counts(reserve, step_event):
-    """TRAPS: a random example substituted for an empty Poisson batch."""
+    """Known bug: a random example substituted for an empty Poisson batch."""
     reservation = reserve(step_event)
     hedge = Hedge(zeros(0), reservation)
     mechanism = PoissonSum(clip_norm=1.0, noise_multiplier=2.0, sampling_rate=0.3)
@@ -117,7 +117,7 @@ def test_samples_have_their_rate_and_are_independent_across_steps():
 
 
 def test_trap_one_object_owns_sampler_and_event(tmp_path):
-    """TRAPS: sampling rate inferred from the loader; shuffling accounted as Poisson.
+    """Known bug: sampling rate inferred from the loader; shuffling accounted as Poisson.
 
     Through the hedge, at a noise that hides nothing: sizes are binomial at the accounted rate.
     """
@@ -133,7 +133,7 @@ def test_trap_one_object_owns_sampler_and_event(tmp_path):
 
 
 def test_trap_noise_is_never_reused(reserve, step_event):
-    """TRAPS: resume repeats the same noise. Two sequences that start at 0 share none either."""
+    """Known bug: resume repeats the same noise. Two sequences that start at 0 share none either."""
     hedge = Hedge(zeros(5), reserve(step_event))
     mechanism = PoissonSum(clip_norm=1.0, noise_multiplier=2.0, sampling_rate=0.3)
     one, other = hedge.steps(mechanism), hedge.steps(mechanism)
@@ -242,7 +242,7 @@ def test_a_seeded_run_is_reproducible_and_marked(ledger, step_event):
 
 
 def test_trap_the_key_is_never_saved_or_shown():
-    """TRAPS: the noise or sampling seed stored in the run's config."""
+    """Known bug: the noise or sampling seed stored in the run's config."""
     source = Randomness()
     assert str(source._key) not in repr(source)
     with pytest.raises(PrivacyError, match="never saved"):

@@ -80,7 +80,7 @@ DIAGNOSTICS = {
 @pytest.mark.parametrize("name", DIAGNOSTICS)
 class TestMarked:
     def test_trap_numbers_logged_from_private_rows(self, hedge, equation, state, name, capsys):
-        """TRAPS: the certificate lists it, its text says so, and nothing is printed."""
+        """Known bug: the certificate lists it, its text says so, and nothing is printed."""
         assert certify(hedge.reservation).outside == ()
         found = DIAGNOSTICS[name](hedge, equation, state)
         assert isinstance(found, NotPrivate)

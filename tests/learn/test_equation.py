@@ -107,7 +107,7 @@ class TestWrittenOut:
 
 class TestOrigin:
     def test_trap_origin_readded_with_the_drawn_batch_size(self, roomy):
-        """TRAPS: DOPE as printed. An empty batch moves weights by exactly η (o + noise / b)."""
+        """Known bug: DOPE as printed. An empty batch moves weights by exactly η (o + noise / b)."""
         equation = make_equation(METHODS["dope"])
         naive, before = Naive(equation), start(equation)
         [o] = naive.publics(0)

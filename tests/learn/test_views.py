@@ -76,7 +76,7 @@ class TestEveryKind:
         assert (own > 0).all()
 
     def test_trap_two_private_examples_mixed_together(self, name):
-        """TRAPS: mixup done naively. No light of another private row, no share of its label."""
+        """Known bug: mixup done naively. No light of another private row, no share of its label."""
         views = VIEWS[name]
         inputs, targets = by_row(views, views(rows(), around()))
         for row in range(ROWS):

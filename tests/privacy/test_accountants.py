@@ -92,7 +92,7 @@ def test_subsampled_rdp_agrees_with_opacus(rate, sigma, count):
 @pytest.mark.parametrize("sigma", [0.8, 2.0, 7.5])
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_trap_replace_one_is_doubled_exactly_once(sigma, relation):
-    """TRAPS: sensitivity doubled twice by one accountant, not at all by the other."""
+    """Known bug: sensitivity doubled twice by one accountant, not at all by the other."""
     exact = gaussian.epsilon(sigma / relation.sensitivity, 1e-5)
     assert PLD().epsilon([release(sigma)], 1e-5, relation) == pytest.approx(exact, rel=1e-6)
     # A tiny rate-free event forces the general path of the PLD accountant.
@@ -223,7 +223,7 @@ def test_opposite_replacements_are_the_worst(rate, epsilon):
 
 
 def test_trap_every_epsilon_carries_its_terms():
-    """TRAPS: ε quoted without relation, unit, δ, sampler, accountant."""
+    """Known bug: ε quoted without relation, unit, δ, sampler, accountant."""
     from privet.privacy import Guarantee, Unit
 
     guarantee = Guarantee(

@@ -46,7 +46,7 @@ def test_certificate_says_everything(reservation):
 
 
 def test_trap_a_seeded_run_is_certified_as_not_private(reservation):
-    """TRAPS: the noise or sampling seed stored in the run's config."""
+    """Known bug: the noise or sampling seed stored in the run's config."""
     reservation.mark_seeded()
     certificate = certify(reservation)
     assert not certificate.private
@@ -56,7 +56,7 @@ def test_trap_a_seeded_run_is_certified_as_not_private(reservation):
 
 
 def test_trap_nothing_in_it_is_a_function_of_the_data(tmp_path):
-    """TRAPS: the data set's size used as public. Two data sets, one certificate."""
+    """Known bug: the data set's size used as public. Two data sets, one certificate."""
     import numpy as np
 
     from privet.hedge import Count, GaussianSum, Hedge

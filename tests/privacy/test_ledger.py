@@ -107,7 +107,7 @@ def test_a_plan_that_costs_nothing_can_be_reserved(tmp_path):
 
 
 def test_trap_later_runs_compose_with_a_filter(tmp_path):
-    """TRAPS: settings of later runs chosen after seeing earlier results, composed as if fixed."""
+    """Known bug: settings of later runs chosen after earlier results, composed as if fixed."""
     ledger = create(tmp_path)
     first, second = sigma_for(1.0), sigma_for(1.6)
     ledger.reserve(plan=release(first))
@@ -167,7 +167,7 @@ def test_spends_are_counted_and_never_exceed_the_plan(tmp_path):
 
 
 def test_trap_resume_continues_the_reservation(tmp_path):
-    """TRAPS: resume restarts the accountant at zero."""
+    """Known bug: resume restarts the accountant at zero."""
     ledger = create(tmp_path, 20)
     reservation = ledger.reserve(plan=steps(0.1, 2.0, 10))
     event = reservation.plan.events[0]

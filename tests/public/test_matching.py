@@ -1,4 +1,4 @@
-"""Theorem 4.1 of paper 000 in the form that holds, and the printed one, which does not."""
+"""Theorem 4.1 of IDS in the form that holds, and the printed one, which does not."""
 
 import math
 

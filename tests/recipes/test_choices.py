@@ -30,7 +30,7 @@ def situation(epsilon=1.0, size=50_000.0, classes=10, shape=CIFAR):
     )
 
 
-# Table 10 of paper 002: [D_G, D_C] at ε = 1, 2, 4, 8.
+# Table 10 of SPS: [D_G, D_C] at ε = 1, 2, 4, 8.
 TABLE_10 = {
     (Sps, 10): [(192, 192), (256, 256), (512, 512), (512, 512)],
     (Sps, 100): [(128, 32), (128, 32), (256, 48), (512, 64)],

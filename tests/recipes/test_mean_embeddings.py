@@ -34,7 +34,7 @@ def releases(**settings):
 
 
 def test_noise_under_replace_one_is_the_papers():
-    """001, equation 5: N(0, (2σ/m)²) for each mean of m unit vectors."""
+    """DP-MEPF, equation 5: N(0, (2σ/m)²) for each mean of m unit vectors."""
     sigma = gaussian.sigma(1.0, 1e-5)
     [first] = releases(second=False, count_share=1e-6)
     [mechanism] = affordable_sums(BUDGET, Relation.REPLACE_ONE, [first.clip_norm])

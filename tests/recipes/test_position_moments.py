@@ -1,4 +1,4 @@
-"""SPS and SPS+ against the formulas and algorithms of paper 002."""
+"""SPS and SPS+ against the formulas and algorithms of SPS."""
 
 import math
 from inspect import signature

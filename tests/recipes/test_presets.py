@@ -47,7 +47,7 @@ def test_a_head_on_features_has_one_view_and_no_augmentation():
 
 
 def test_a_hundred_classes_have_tables_of_their_own():
-    """000, Tables 11 and 12."""
+    """IDS, Tables 11 and 12."""
     found = {epsilon: PRESETS["paper"](epsilon, 100) for epsilon in (1, 2, 6, 10)}
     assert [each.epochs for each in found.values()] == [25, 50, 75, 75]
     assert [each.learning_rate for each in found.values()] == [0.5, 0.5, 1, 1]

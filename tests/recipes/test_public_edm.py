@@ -107,7 +107,7 @@ def test_settings_are_checked(wrong):
 
 
 def test_published_settings():
-    """000, C.2 and Table 7 of EDM: 200 million images in batches of 512."""
+    """IDS, C.2 and Table 7 of EDM: 200 million images in batches of 512."""
     settings = PublicEdm.as_published()
     assert (settings.training.batch_size, settings.training.iterations) == (512, 390_625)
     assert settings.training.learning_rate == 1e-3

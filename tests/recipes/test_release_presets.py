@@ -41,7 +41,7 @@ def test_table_9_and_d_2():
     s = found.settings
     assert (s.clip_ratios, s.class_layers, s.class_weight) == ((1 / 8,), 3, 30)
     assert (s.cleaning.jitter, s.iterations, s.learning_rate, s.per_class) == (2, 1000, 0.25, 20)
-    assert found.reasons == ("Settings are those of paper 002 for CIFAR-10 at ε = 1.",)
+    assert found.reasons == ("Settings are those of the SPS paper for CIFAR-10 at ε = 1.",)
     assert paper(Sps(), situation(100), 1.0).settings.clip_ratios == (1 / 16,)
     plus = paper(SpsPlus(), situation(), 1.0).settings
     assert (plus.pseudo_count, plus.per_pseudo) == (40, 2)
@@ -68,7 +68,7 @@ def test_table_9_and_d_2():
 def test_table_7(system, classes, shape, epsilon, rates, source):
     found = paper(system, situation(classes, shape), epsilon)
     assert (found.settings.training.learning_rate, found.settings.average_rate) == rates
-    assert found.reasons == (f"Settings are those of paper 001 for {source}.",)
+    assert found.reasons == (f"Settings are those of the DP-MEPF paper for {source}.",)
 
 
 def test_table_8_and_b_1():

@@ -1,4 +1,4 @@
-"""001's bounds hold as often as they say, and are not much larger than what happens."""
+"""DP-MEPF's bounds hold as often as they say, and are not much larger than what happens."""
 
 import math
 from functools import cache
@@ -62,7 +62,7 @@ def test_two_equal_blocks_are_one():
 
 
 def test_the_papers_example():
-    """CIFAR-10's m = 50,000: a strong bound as long as D σ² is far below 625 million (001, §4)."""
+    """DP-MEPF, §4: for m = 50,000 a strong bound as long as D σ² is far below 625 million."""
     small, large = (Noise.isotropic(2 * 1.0 / 50_000, size).trace for size in (10**6, 625 * 10**6))
     assert small < 0.01
     assert large == pytest.approx(1.0)

@@ -34,7 +34,7 @@ def spread_out(count=400):
 
 class TestProjection:
     def test_it_is_the_papers_squashing(self):
-        """z = 2σ(M f) − 1 (002, Algorithm 2)."""
+        """z = 2σ(M f) − 1 (SPS, Algorithm 2)."""
         projection = Projection(torch.randn(3, 5), torch.randn(5))
         features = torch.randn(7, 4, 5)
         found = 2 * torch.sigmoid((features - projection.mean) @ projection.matrix.T) - 1

@@ -14,7 +14,7 @@ def drawn(*numbers, seed=0):
 
 
 def possible():
-    """All numbers that fit up to six classes, and the settings of SPS+ (002, D.2)."""
+    """All numbers that fit up to six classes, and the settings of SPS+ (SPS, D.2)."""
     for num_classes in range(1, 7):
         for per_group in range(1, num_classes + 1):
             step = num_classes // math.gcd(num_classes, per_group)

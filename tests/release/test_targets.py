@@ -45,7 +45,7 @@ def eigenvalues(target):
 
 class TestCleaning:
     def test_noise_below_zero_is_cut_and_sets_the_jitter(self):
-        """002, Algorithm 3: γ times the most negative eigenvalue, added to all."""
+        """SPS, Algorithm 3: γ times the most negative eigenvalue, added to all."""
         moments, _ = gaussians([[-0.2, -0.1, 0.5, 2.0], [0.3, 0.4, 0.5, 0.6]])
         target = Cleaning(jitter=2.0, least_jitter=0.01)(moments, NO_NOISE)
         torch.testing.assert_close(target.jitter, torch.tensor([0.4, 0.01]).double())

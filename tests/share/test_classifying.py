@@ -106,7 +106,7 @@ def test_frozen_norms_stay_as_they_were(greys):
     ("images", "epochs"), [(10, 100), (1000, 100), (10_000, 30), (12_500, 27), (90_000, 10)]
 )
 def test_published_epochs_follow_the_size_of_the_set(images, epochs):
-    """Paper 002, Table 12."""
+    """SPS, Table 12."""
     published = ClassifierTraining.as_published(images)
     assert (published.epochs, published.batch_size, published.learning_rate) == (epochs, 256, 1e-5)
 

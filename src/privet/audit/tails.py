@@ -8,8 +8,9 @@ Pearson. Whoever is (ε, δ)-private forces every rule to err:
 
 References:
     Kairouz, Oh and Viswanath 2015 (the inequalities); Jagielski, Ullman and Oprea 2020, Nasr et al.
-    2021 (audits by Clopper and Pearson); Dong, Roth and Su 2022, Nasr et al. 2023 (trade-off
-    curves: a rule that errs little anywhere on the curve tells how much noise there is).
+    2021 (audits by Clopper and Pearson); Dong, Roth and Su 2022, Nasr et al., Tight
+    auditing, 2023 (trade-off curves: a rule that errs little anywhere on the curve tells how much
+    noise there is).
 """
 
 from __future__ import annotations

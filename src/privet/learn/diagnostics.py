@@ -52,7 +52,7 @@ def gradient_norms(
     public: PublicSets | None = None,
     max_units: int = _MOST_UNITS,
 ) -> NotPrivate[GradientNorms]:
-    """Norms of what is clipped, of private and public rows, before and after (000 Fig. 3b, 6).
+    """Norms of what is clipped, of private and public rows, before and after (IDS Fig. 3b, 6).
 
     It is s ⊙ g_i − o at the perturbed weights, as in a step.
 
@@ -87,7 +87,7 @@ def alignment(
     gradient: PrivateGradient,
     physical_batch: int = 64,
 ) -> NotPrivate[Alignment]:
-    """A step's private gradient against that without clipping and noise (004 Fig. 2).
+    """A step's private gradient against that without clipping and noise (DOPE-SGD Fig. 2).
 
     The latter is the mean gradient of all private rows, times the scale if there is one.
 
@@ -123,7 +123,7 @@ def gradient_magnitudes(
     bins: int = 50,
     max_units: int = _MOST_UNITS,
 ) -> NotPrivate[Magnitudes]:
-    """Each parameter's mean |gradient| over private units, before clipping (003 Fig. 2)."""
+    """Each parameter's mean |gradient| over private units, before clipping (DP-Mix Fig. 2)."""
     _check(max_units, None)
     if bins < 1:
         raise ConfigError(f"A histogram needs at least one bin, not {bins}.")
@@ -146,7 +146,7 @@ def gradient_clusters(
     public: PublicSets | None = None,
     max_units: int = _MOST_UNITS,
 ) -> NotPrivate[Clusters]:
-    """Directions of gradients of two classes, on the plane of their means (000 Fig. 4, 7).
+    """Directions of gradients of two classes, on the plane of their means (IDS Fig. 4, 7).
 
     Args:
         hedge: what holds the private rows.
@@ -186,7 +186,7 @@ def fits(
     public: PublicSets | None = None,
     max_units: int = _MOST_UNITS,
 ) -> NotPrivate[Fits]:
-    """Loss and accuracy on private and public rows as they are (000 Fig. 3a, 6)."""
+    """Loss and accuracy on private and public rows as they are (IDS Fig. 3a, 6)."""
     _check(max_units, public)
 
     def look(units: Units) -> Fit:

@@ -1,7 +1,7 @@
 """How sharp a loss is around weights: the largest eigenvalues of its Hessian, and its trace.
 
 References:
-    Paper 000, Table 4. Eigenvalues by Lanczos (ARPACK, in scipy), the trace by Hutchinson, 1990;
+    IDS, Table 4. Eigenvalues by Lanczos (ARPACK, in scipy), the trace by Hutchinson, 1990;
     both from products of the Hessian with vectors, which cost two gradients each.
 """
 

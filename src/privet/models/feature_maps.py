@@ -92,7 +92,7 @@ def _note(name: str, found: dict[str, Tensor], versions: dict[str, int], wanted:
 
 
 def convolutions(network: nn.Module) -> list[str]:
-    """Names of convolutions larger than 1×1, whose activations DP-MEPF matches (001, D)."""
+    """Names of convolutions larger than 1×1, whose activations DP-MEPF matches (appendix D)."""
     return [
         name
         for name, module in network.named_modules()

@@ -31,7 +31,7 @@ class Sharpness:
     Args:
         kind: `sam` along the gradient; `asam` further where weights are large; `gsam` like `sam`,
             but without climbing back what the loss itself fell.
-        radius: ρ; paper 000 warms up with 0.1.
+        radius: ρ; IDS warms up with 0.1.
         alpha: of GSAM: how much of the loss's own gradient, across the other, is taken away.
         least_radius: ρ when the learning rate is 0, from where it rises with it; none keeps ρ.
     """

@@ -1,4 +1,4 @@
-"""DDPM: the older way to ask a network about noise, which paper 004 draws public images with.
+"""DDPM: the older way to ask a network about noise, which DOPE-SGD draws public images with.
 
 References:
     Ho et al., Denoising Diffusion Probabilistic Models, 2020; Nichol and Dhariwal, 2021 (fewer

@@ -2,7 +2,7 @@
 
 References:
     Karras et al., Elucidating the Design Space of Diffusion-Based Generative Models, 2022. Paper
-    000 draws with the settings of its Appendix C.2, which are the defaults here.
+    IDS draws with the settings of its Appendix C.2, which are the defaults here.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A discriminator tells public images from synthetic ones at every noise level. It
 logarithm of the ratio of their densities, whose slope is what the model's score lacks.
 
 References:
-    Kim et al., Refining Generative Process with Discriminator Guidance, 2023. Paper 000, section
+    Kim et al., Refining Generative Process with Discriminator Guidance, 2023. IDS, section
     4.3, trains both networks on public images and on images drawn from them alone, and takes larger
     weights, for diversity.
 """

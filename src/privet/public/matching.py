@@ -1,4 +1,4 @@
-"""What fitting the public part of some data says of the whole (Theorem 4.1 of paper 000).
+"""What fitting the public part of some data says of the whole (Theorem 4.1 of IDS).
 
 As printed, the theorem bounds D(data ‖ θ) − D(public ‖ θ). Its proof loses the share r₁ of public
 rows before the second term, and random cases lie outside. What the proof shows, and what holds, is

@@ -22,7 +22,7 @@ from privet.public.rows import PublicRows
 
 @dataclass(frozen=True, kw_only=True)
 class WarmUp:
-    """How to train; the defaults are those for CIFAR-10 in Table 12 of paper 000.
+    """How to train; the defaults are those for CIFAR-10 in Table 12 of IDS.
 
     Args:
         epochs: passes over the public rows.

@@ -1,7 +1,7 @@
 """DP-MERF and DP-MEPF: a mean embedding of each class, noised once, and a generator to match it.
 
 References:
-    Harder et al. 2021 (DP-MERF: random Fourier features); Harder et al. 2023 (DP-MEPF, paper 001:
+    Harder et al. 2021 (DP-MERF: random Fourier features); Harder et al. 2023 (DP-MEPF:
     perceptual features, moving averages, early stopping by a second, noisier release).
 """
 

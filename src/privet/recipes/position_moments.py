@@ -1,7 +1,7 @@
 """SPS and SPS+: moments of projected activations, noised, and pixels optimised to match them.
 
 References:
-    High performance differentially private fine-tuning using dataset distillation (paper 002):
+    High performance differentially private fine-tuning using dataset distillation (SPS):
     Algorithms 1 to 8.
 """
 

@@ -193,7 +193,7 @@ def cpu_large(epsilon: float, num_classes: int) -> Preset:
     )
 
 
-# Tables 10 and 11 of paper 000: ε, epochs, learning rate, ρ; Table 12: the warm-up.
+# Tables 10 and 11 of IDS: ε, epochs, learning rate, ρ; Table 12: the warm-up.
 _CIFAR10 = (
     (1, 15, 0.5, 0.05),
     (2, 30, 0.5, 0.1),

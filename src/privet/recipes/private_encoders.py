@@ -7,7 +7,7 @@ Both stand in one plan of one reservation, composed by the PLD accountant; the r
 on the encoder, since composition is adaptive.
 
 References:
-    Harder et al. 2023 (DP-MEPF, paper 001), appendix F.
+    Harder et al. 2023 (DP-MEPF), appendix F.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Public images from public images: DDPM, the baseline (paper 004, §3.1 and Appendix E)."""
+"""Public images from public images: DDPM, the baseline (DOPE-SGD, §3.1 and Appendix E)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Public images from public images: EDM, with or without discriminator guidance (paper 000, §4)."""
+"""Public images from public images: EDM, with or without discriminator guidance (IDS, §4)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class PublicEdm(PublicDiffusion):
 
     @classmethod
     def as_published(cls) -> PublicEdm:
-        """Appendix C.2 of paper 000: EDM's own settings for CIFAR-10, for several GPUs."""
+        """Appendix C.2 of IDS: EDM's own settings for CIFAR-10, for several GPUs."""
         return cls(
             widths=(128, 256, 256),
             blocks=4,

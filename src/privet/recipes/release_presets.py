@@ -1,8 +1,8 @@
 """Where the settings of a release start from: what is chosen here, or what papers print.
 
-`paper` is for large GPUs: 002, Tables 9 to 11 and section D.2, for SPS and SPS+; 001, Tables 7 and
-8 and section B.1, for DP-MEPF and DP-MERF. The row of the nearest ε counts, and the data set whose
-images and classes are most like those at hand.
+`paper` is for large GPUs: Tables 9 to 11 and section D.2 of SPS, for SPS and SPS+; Tables 7 and 8
+and section B.1 of DP-MEPF, for DP-MEPF and DP-MERF. The row of the nearest ε counts, and
+the data set whose images and classes are most like those at hand.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from privet.synthesis import GeneratorTraining
 
 Preset = Callable[[System, Situation, float], Chosen[System]]
 
-# 002, Table 10: D_G and D_C by ε.
+# SPS, Table 10: D_G and D_C by ε.
 _Sizes = Mapping[float, tuple[int, int]]
 _CIFAR10: _Sizes = {1: (192, 192), 2: (256, 256), 4: (512, 512), 8: (512, 512)}
 _CIFAR100: _Sizes = {1: (128, 32), 2: (128, 32), 4: (256, 48), 8: (512, 64)}
 _CIFAR10_PLUS: _Sizes = {1: (192, 192), 2: (256, 256), 4: (384, 384), 8: (512, 512)}
 _CIFAR100_PLUS: _Sizes = {1: (96, 96), 2: (128, 128), 4: (192, 192), 8: (256, 256)}
 
-# 001, Table 7: learning rates of the generator and of the average, by ε; with φ₂ and without.
+# DP-MEPF, Table 7: learning rates of the generator and of the average, by ε; with φ₂ and without.
 _Rates = Mapping[float, tuple[float, float]]
 _MNIST: _Rates = {1: (1e-5, 1e-4)}
 _CELEBA64: _Rates = {
@@ -85,7 +85,7 @@ def _sps(system: Sps, situation: Situation, epsilon: float) -> Chosen[System]:
     if plus:
         settings = _grouped(settings, situation.num_classes)
     source = f"CIFAR-{100 if many else 10} at ε = {nearest:g}"
-    return Chosen(settings, (f"Settings are those of paper 002 for {source}.",))
+    return Chosen(settings, (f"Settings are those of the SPS paper for {source}.",))
 
 
 def _grouped(settings: Sps, classes: int) -> Sps:
@@ -135,7 +135,7 @@ def _mean_embedding(
     if isinstance(settings, DpMerf) and not grey:
         settings = replace(settings, size=50_000, length_scale=1000**0.5)  # σ is a variance there
     at = f" at ε = {nearest:g}" if len(rates) > 1 else ""
-    return Chosen(settings, (f"Settings are those of paper 001 for {source}{at}.",))
+    return Chosen(settings, (f"Settings are those of the DP-MEPF paper for {source}{at}.",))
 
 
 def _nearest(table: Mapping[float, object], epsilon: float) -> float:

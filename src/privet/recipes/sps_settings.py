@@ -1,7 +1,7 @@
 """What SPS and SPS+ decide before a private row is read, and what is chosen where nothing is said.
 
 References:
-    High performance differentially private fine-tuning using dataset distillation (paper 002):
+    High performance differentially private fine-tuning using dataset distillation (SPS):
     Tables 9 to 11, section D.2.
 """
 
@@ -28,7 +28,7 @@ _LEAST_STEPS, _MOST_STEPS = 200, 1000
 _CLASS_LAYERS = 3
 _IN_PSEUDO = 5000  # images
 STAGES = (1 / 16, 1 / 16, 1 / 32, 1 / 32, 1 / 32)
-"""K_clip of up to five stages (002, Table 9)."""
+"""K_clip of up to five stages (SPS, Table 9)."""
 
 
 @dataclass(frozen=True, kw_only=True)

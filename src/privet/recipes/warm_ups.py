@@ -1,4 +1,4 @@
-"""Kinds of warm-up by name: how it steps, and what it sees of images (000, Tables 3 and 16)."""
+"""Kinds of warm-up by name: how it steps, and what it sees of images (IDS, Tables 3 and 16)."""
 
 from __future__ import annotations
 

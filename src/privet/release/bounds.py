@@ -1,4 +1,4 @@
-"""How far noise moves a squared MMD, and what it costs a generator (001, Appendix A).
+"""How far noise moves a squared MMD, and what it costs a generator (DP-MEPF, Appendix A).
 
 Σ is the noise's covariance, a = μ(private) − μ(synthetic) the difference of mean embeddings, so
 MMD = ‖a‖, and ρ the probability with which a bound may fail. For noise of scale s in every

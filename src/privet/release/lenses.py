@@ -34,7 +34,7 @@ class Projection:
 
     @classmethod
     def random(cls, num_features: int, size: int, generator: torch.Generator) -> Projection:
-        """Entries of variance 1 / features, which keeps magnitudes (002, A.4)."""
+        """Entries of variance 1 / features, which keeps magnitudes (SPS, A.4)."""
         matrix = torch.randn(size, num_features, generator=generator) / num_features**0.5
         return cls(matrix, torch.zeros(num_features))
 

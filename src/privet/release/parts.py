@@ -49,7 +49,7 @@ class Part:
         groups: (classes, groups) of zeros and ones: where an image of each class counts.
         mean_weight: what means are multiplied with; 0 leaves them out.
         second_weight: what second moments are multiplied with; 0 leaves them out.
-        centre: subtracted in an image's own groups alone (002, Algorithm 6).
+        centre: subtracted in an image's own groups alone (SPS, Algorithm 6).
         spread: the part that has second moments of the same features, for all groups together.
     """
 

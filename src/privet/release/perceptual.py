@@ -1,4 +1,4 @@
-"""Perceptual features of unit norm, whose mean embedding is DP-MEPF's (001, §3.1)."""
+"""Perceptual features of unit norm, whose mean embedding is DP-MEPF's (§3.1)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class PerceptualFeatures:
 
 
 def pooled(maps: FeatureMaps, layer: str) -> PerceptualFeatures:
-    """Both moments of one layer's mean over positions, by which training stops (001, §3.2)."""
+    """Both moments of one layer's mean over positions, by which training stops (DP-MEPF, §3.2)."""
     if layer not in maps.layers:
         raise ConfigError(f"These maps have no layer {layer!r}: choose among {list(maps.layers)}.")
     return PerceptualFeatures(lambda images: {layer: _pooled(maps(images)[layer])}, second=True)

@@ -1,4 +1,4 @@
-"""Grouped pseudo-classes: random groups of classes, whose sums drown in noise less (002, A.5)."""
+"""Grouped pseudo-classes: random groups of classes, whose sums drown in noise less (SPS, A.5)."""
 
 from __future__ import annotations
 

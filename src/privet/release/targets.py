@@ -50,7 +50,7 @@ class Cleaning:
     """How noised moments become proper Gaussians.
 
     Args:
-        jitter: γ, times the most negative eigenvalue (002, Algorithm 3).
+        jitter: γ, times the most negative eigenvalue (SPS, Algorithm 3).
         shared_jitter: likewise, of covariances that all groups share: they are large and have one
             noise, which shows in that eigenvalue.
         least_jitter: at least this much, in units of squared features.

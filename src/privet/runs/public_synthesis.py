@@ -49,7 +49,7 @@ METHODS = {"edm": Kind(PublicEdm), "ddpm": Kind(PublicDdpm)}
 FORMS = Forms({System: METHODS})
 _PRESETS: dict[str, dict[str, Callable[[], System]]] = {
     "edm": {"auto": PublicEdm, "paper": PublicEdm.as_published},
-    "ddpm": {"auto": PublicDdpm},  # paper 004 does not say how it trained its own
+    "ddpm": {"auto": PublicDdpm},  # DOPE-SGD does not say how it trained its own
 }
 _NOT_FOR_IT = (
     *("epsilon", "delta", "ledger", "portion", "relation", "declared_size", "public"),

@@ -97,7 +97,7 @@ class Diagnostics:
 def curvatures(
     hedge: Hedge, equation: Equation, state: State, *, public: PublicSets | None = None
 ) -> NotPrivate[Curvatures]:
-    """How sharp the loss is around the weights, on a few rows of each set (000 Table 4)."""
+    """How sharp the loss is around the weights, on a few rows of each set (IDS Table 4)."""
 
     def look(units: Units) -> Sharpness:
         return _sharpness(equation, state.weights, evenly(units, _CURVED_ROWS))

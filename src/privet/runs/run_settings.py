@@ -85,7 +85,7 @@ def _in_scenario(asked: Asked) -> Asked:
         return asked
     warm_up, extended = _SCENARIOS[named(_SCENARIOS, asked.scenario, "--scenario")]
     if asked.scenario == "extended" and (asked.synthetic or asked.release) is not None:
-        warm_up = SYNTHETIC  # as paper 000 has it; 004 makes none
+        warm_up = SYNTHETIC  # as IDS has it; DOPE-SGD makes none
     return replace(
         asked, warm_up=_or(asked.warm_up, warm_up), extended=_or(asked.extended, extended)
     )

@@ -356,7 +356,7 @@ def _is_share(text: str | None) -> bool:
 def _picture(
     folder: RunFolder, closest: tuple[Closest, ...], made: PublicRows, seen: PublicRows | None
 ) -> Path | None:
-    """A line for each image: itself, a gap, and those nearest to it (paper 000, Figure 8a)."""
+    """A line for each image: itself, a gap, and those nearest to it (IDS, Figure 8a)."""
     if seen is None:
         folder.discard(MEMORISATION)  # of an earlier evaluation
         return None

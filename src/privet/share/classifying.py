@@ -63,7 +63,7 @@ class ClassifierTraining:
 
     @classmethod
     def as_published(cls, images: int) -> Self:
-        """Fine-tuning of a pretrained network on so many images (002, D.3 and Table 12)."""
+        """Fine-tuning of a pretrained network on so many images (SPS, D.3 and Table 12)."""
         sizes, epochs = zip(*_PUBLISHED_EPOCHS, strict=True)
         return cls(
             epochs=max(1, round(float(np.interp(images, sizes, epochs)))),

@@ -22,12 +22,12 @@ class Matching(Protocol):
 
 
 class GaussianMatching:
-    """Σ KL(target ‖ synthetic) over parts and groups (002, equation 2).
+    """Σ KL(target ‖ synthetic) over parts and groups (SPS, equation 2).
 
     Args:
         embedding: what was released.
         targets: Gaussians by part.
-        clip_norm: synthetic images are weighed as if clipped, like private ones (002, Alg. 4).
+        clip_norm: synthetic images are weighed as if clipped, like private ones (SPS, Alg. 4).
         weights: of the parts' distances, summed over groups; 1 where nothing is said.
         decay: of the running averages of synthetic moments.
     """
@@ -135,7 +135,7 @@ class MeanMatching:
 
 
 class InTurn:
-    """Several losses, one for each step: encoders, or stages, one after the other (002, Alg. 8)."""
+    """Several losses, one for each step: encoders, or stages, one after the other (SPS, Alg. 8)."""
 
     def __init__(self, losses: Sequence[Matching]) -> None:
         self._losses, self._step = tuple(losses), 0

@@ -1,4 +1,4 @@
-"""Images whose pixels are optimised to match a release (002, Algorithms 4 and 8)."""
+"""Images whose pixels are optimised to match a release (SPS, Algorithms 4 and 8)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OnStep = Callable[[int, float], None]
 
 @dataclass(frozen=True, kw_only=True)
 class PixelOptimisation:
-    """How a batch is optimised; the defaults are 002's (D.2).
+    """How a batch is optimised; the defaults are SPS's (D.2).
 
     Args:
         iterations: steps of Adam.

@@ -5,6 +5,8 @@ import time
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from privet.data import load
 from privet.privacy import Ledger
@@ -51,6 +53,20 @@ def test_the_same_images_whatever_the_number_of_processes(privet, one_thread, tm
     assert names(tmp_path / "one") == names(tmp_path / "three")
     [record] = Ledger.open(tmp_path / "three" / "ledger.db").records()
     assert record.spent == tuple(event.count for event in record.plan.events)
+
+
+def test_trap_a_user_is_the_same_in_every_process(tmp_path):
+    """Ids in the order of no row: a helper without them would count some users twice."""
+    digits, data = load("digits").take(slice(0, 600)), tmp_path / "scans.npz"
+    who = np.arange(600)[::-1]
+    np.savez(data, images=digits.images[:], labels=(who >= 300).astype(int), who=who)
+    given = f"synthesize {data} --user who --method {SYSTEMS['dp-merf']} --epsilon 900 "
+    given += f"--delta 1e-5 --count 20 --declared-size 600 --out {tmp_path / 'run'}"
+    done = finished(start(2, ["-m", "privet", *given.split()]))
+    assert [code for code, _, _ in done] == [0, 0], done
+    released = load_file(tmp_path / "run" / "releases" / "release.safetensors")
+    counts = released["counts.mean"].flatten()
+    torch.testing.assert_close(counts / counts.sum(), torch.full((2,), 0.5), atol=0.01, rtol=0)
 
 
 def test_a_process_that_dies_ends_the_job_and_one_alone_goes_on(privet, one_thread, tmp_path):

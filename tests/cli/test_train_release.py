@@ -41,6 +41,18 @@ def epsilon(events):
     return PLD().epsilon(events, 1e-5, Relation.ADD_REMOVE)
 
 
+def test_users_are_the_unit_of_both(privet, one_thread, tmp_path):
+    digits, data = library.data.load("digits").take(slice(0, 600)), tmp_path / "scans.npz"
+    np.savez(data, images=digits.images[:], labels=digits.labels, patient=np.arange(600) % 150)
+    words = " ".join(QUICK.split()[2:]) + f" {RELEASE} --public 0.2 --test 0.1 --declared-size 100"
+    words = words.replace("--engine batched", "")
+    done = privet(f"train {data} {words} --user patient --out {tmp_path / 'run'}")
+    assert done.code == 0, done.err
+    certificate = read(tmp_path / "run" / "certificate.json")
+    assert (certificate["unit"], len(certificate["events"])) == ("user", 2)
+    assert the_record(tmp_path / "run").spent == (1, 5)
+
+
 def test_a_run_and_everything_it_leaves(train, resume, privet, tmp_path):
     done = train(f"{SPS_G} --json")
     assert done.code == 0, done.err

@@ -1,14 +1,20 @@
 """`privet train --user`: all rows of a user are one unit, in tables, text and images."""
 
 import json
+import math
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 from safetensors.torch import load_file
 
 import privet as library
 from privet.data import load
+from privet.data.tables import table_of
+from privet.data.text import read_texts
+from privet.data.users import user_ids
+from privet.errors import DataError
 from privet.privacy import Ledger, Unit
 from privet.runs.sets import DataChoice, read_sets
 from privet.runs.table_sets import read_table_sets
@@ -131,6 +137,17 @@ def test_refusals(run, table, tmp_path, words, code, sentence):
     assert not (tmp_path / "run").exists()
 
 
+def test_one_user_is_one_whatever_the_type_of_the_column():
+    whole = 2**53 - 1
+    values = (whole, float(whole), str(whole))
+    tables = [pa.table({"who": [each]}) for each in values]
+    tables += [table_of({"who": each}) for each in values]
+    assert {str(user_ids(each, "who", "it")[0]) for each in tables} == {str(whole)}
+    for large in (-(2.0**53), math.inf):
+        with pytest.raises(DataError, match=r"numbers of 2\^53 or more were rounded"):
+            user_ids(pa.table({"who": [1.0, None, large]}), "who", "it")
+
+
 def test_a_column_of_users_is_no_feature(run, table, tmp_path):
     path = tmp_path / "schema.json"
     feature = {"kind": "categorical", "name": "who", "categories": ["u1", "u2"]}
@@ -189,7 +206,20 @@ def test_no_sequence_has_words_of_two_users(tmp_path):
     assert "" not in sets.private.class_names
     plain = read_text_sets(DataChoice(source=str(data), target="body", public="0.2", task="lm"))
     assert plain.users is None
-    assert (plain.private.columns()["labels"] >= 0).all()
+    assert (plain.private.columns()["labels"] >= 0).sum() == 21 * len(plain.private)
+
+
+def test_a_text_of_nobody_leaves_the_sequences_of_others_as_they_are(run, tmp_path):
+    data = posts(tmp_path / "posts.jsonl")
+    shorter = tmp_path / "shorter.jsonl"
+    shorter.write_text("".join(data.read_text().splitlines(keepends=True)[1:]))
+    all_texts, others = (read_texts(each, "body").sequences for each in (data, shorter))
+    assert len(all_texts) == 120
+    assert np.array_equal(all_texts[1:], others)
+    done = run(data, f"{TEXT} --public 0.2")
+    assert done.code == 0, done.err
+    cut = "where text was cut into sequences of 35 words, of which each is one example"
+    assert cut in read(tmp_path / "run" / "certificate.json")["public"]
 
 
 @pytest.mark.parametrize(

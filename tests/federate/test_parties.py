@@ -29,6 +29,7 @@ from privet.hedge import NoisySum
 from privet.privacy import Ledger
 from privet.privacy.federated import FederatedCertificate
 from privet.recipes.synthesis_methods import stage_release
+from privet.release import Moments
 from privet.runs.folder_memory import probe_of
 from tests.federate.small import (
     ENCODER,
@@ -322,6 +323,26 @@ def test_terms_cannot_change_on_the_way(tmp_path):
     assert answer(parties["ant"], replace(ask, agreement=harder)).refusal is Refusal.AGREEMENT
     assert answer(replace(parties["ant"], epsilon=9.0), ask).refusal is Refusal.AGREEMENT
     assert spent_by(parties["ant"]) == 0
+
+
+def test_trap_a_centre_of_another_shape_buys_no_more_than_was_agreed(tmp_path):
+    """One number that is spread over all coordinates would be clipped as if it were one."""
+    parties, refused = parties_in(tmp_path), []
+
+    def narrowed(ask, nodes):
+        if ask.stage == 1:
+            narrow = {
+                name: Moments(each.mean[:, :1], each.second[:, :1, :1])
+                for name, each in ask.centre.items()
+            }
+            refused.extend(
+                answer(each, replace(ask, centre=narrow)).refusal for each in parties.values()
+            )
+        return directly(parties)(ask, nodes)
+
+    conduct(server_in(tmp_path, method=STAGED), narrowed, Audience())
+    assert refused == [Refusal.AGREEMENT] * 3
+    assert [spent_by(each) for each in parties.values()] == [2, 2, 2]
 
 
 @pytest.mark.parametrize("stage", [1, -2])

@@ -4,6 +4,7 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from privet.hedge import GaussianSum, Hedge, Helper, PoissonSum, Processes, Randomness, assembled
@@ -15,13 +16,14 @@ STEP = PoissonSum(clip_norm=1.0, noise_multiplier=2.0, sampling_rate=0.3)
 PLAN = Plan.of(RELEASE.event.times(1), STEP.event.times(3))
 
 
-def job(folder, missing=0):
+def job(folder, missing=0, reverse=0):
     """The leader's sums; helpers return what they were handed."""
     columns, summand = rows(40), class_blocks()
     with assembled(torch.device("cpu")) as team:
         if isinstance(team, Processes) and not team.leads:
             some = {name: column[missing:] for name, column in columns.items()}
-            side = Helper(some, team)
+            users = np.arange(len(columns["x"]))[::-1] if reverse else None
+            side = Helper(some, team, users=users)
             found = [side.release(summand, RELEASE).blocks]
             steps = side.steps(STEP)
         else:

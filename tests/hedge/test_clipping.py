@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
+from privet.errors import PrivacyError
 from privet.hedge import GaussianSum, PerRow
 from privet.hedge.clipping import clip_weights, clipped_sum
 from privet.privacy import Relation
@@ -134,9 +135,33 @@ def test_a_vector_that_overflows_only_in_the_sum_contributes_zero():
             return {"sum": weights @ batch["x"]}
 
     data = rows(4)
+    data["x"] = data["x"] / np.linalg.norm(data["x"], axis=1, keepdims=True)
     data["x"][1] = math.nan
     total = clipped_sum([units(data)], Overflowing(), 1.0)["sum"]
     torch.testing.assert_close(total, torch.from_numpy(np.delete(data["x"], 1, 0).sum(0)))
+
+
+@pytest.mark.parametrize("others", [0.0, math.nan])  # a batch as one, and unit by unit
+def test_a_sum_of_longer_vectors_than_were_measured_is_refused(others):
+    class Lying(PerRow):
+        def norms(self, batch):
+            return super().norms(batch) / 3
+
+    data = rows(3)
+    data["x"][:] = np.array([[2.0], [2.0], [others]])
+    with pytest.raises(PrivacyError, match="longer than the norms of its vectors allow"):
+        clipped_sum([units(data)], Lying(lambda batch: batch["x"], FEATURES), 1.0)
+
+
+def test_one_norm_for_all_units_is_refused():
+    collapsed = PerRow(lambda batch: batch["x"].mean(0, keepdim=True), FEATURES)
+    with pytest.raises(PrivacyError, match=r"norms of shape \(1,\), not one per unit"):
+        clipped_sum([units(rows(4))], collapsed, 1.0)
+
+
+def test_a_clip_norm_near_the_end_of_single_precision_keeps_what_is_there():
+    total = clipped_sum([units(rows(4))], projected(), 1e25)["sum"]
+    assert total.abs().sum() > 0
 
 
 def moments():

@@ -33,8 +33,9 @@ def test_everyone_gets_what_one_process_would_have_got(tmp_path, count):
     assert record.spent == tuple(event.count for event in PLAN.events)
 
 
-def test_a_helper_with_other_rows_is_refused_and_nothing_is_spent(tmp_path):
-    done = finished(start(2, ["-m", "tests.hedge.team_job", str(tmp_path), "1"]))
+@pytest.mark.parametrize("other", ["1 0", "0 1"])  # one row less; one user a row, in other order
+def test_a_helper_with_other_units_is_refused_and_nothing_is_spent(tmp_path, other):
+    done = finished(start(2, ["-m", "tests.hedge.team_job", str(tmp_path), *other.split()]))
     assert all(code for code, _, _ in done)
     assert "Process 1 has other private rows than the first" in done[1][2]
     [record] = Ledger.open(tmp_path / "l.db").records()

@@ -2,12 +2,14 @@
 
 import math
 from copy import deepcopy
+from dataclasses import replace
 from functools import cache
 
 import pytest
 import torch
 from torch import nn
 
+from privet.errors import PrivacyError
 from privet.hedge import Units
 from privet.learn.gradients import copied, trainable
 from privet.learn.loop import LoopSum
@@ -341,6 +343,18 @@ def test_cases_that_are_meant_for_ghosts_reach_them(name, num_views, origin):
     summand = TapeSum(what, ghost=True)
     summand.norms(units)
     assert GHOSTS[name] not in summand._kept[units].written
+
+
+@pytest.mark.parametrize("slot", ["scale", "origin"])
+@pytest.mark.parametrize("change", [lambda block: block[..., :1], None])
+def test_what_would_be_spread_over_weights_is_refused(slot, change):
+    """A number for a row of a table would be counted once and subtracted from each."""
+    _, what = objective("mlp", 1, origin=True, scale=True)
+    blocks = dict(getattr(what, slot))
+    name = next(iter(blocks))
+    blocks |= {name: change(blocks[name])} if change else {"another": blocks.pop(name)}
+    with pytest.raises(PrivacyError, match=f"The {slot} must have the names and shapes"):
+        replace(what, **{slot: blocks})
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privet.errors import ConfigError
+from privet.errors import ConfigError, PrivacyError
 from privet.hedge.clipping import clipped_sum
 from privet.release import Embedding, Moments, Part, each_class, everyone, mean_squares
 from tests.hedge.summands import flat, units
@@ -417,6 +417,13 @@ class TestFeatures:
         z = torch.from_numpy(images).double()
         upper = torch.triu(z[0, :, None] * z[0]).square().sum() + z[0].square().sum()
         assert float(norms[0]) == pytest.approx(float((upper + 0.09).sqrt()))
+
+
+def test_features_of_another_width_are_refused():
+    """One number for each of D coordinates would be counted once and summed D times."""
+    narrow = embedding("means", features=lambda images: {"z": images[:, 0, :1]})
+    with pytest.raises(PrivacyError, match="are 1 numbers, and part 'a' has"):
+        clipped_sum([units(rows(3))], narrow, 1.0)
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,16 @@ def test_a_centre_carries_no_gradient():
         ({"mean_weight": math.inf}, "needs finite weights from 0"),
         ({"second_weight": math.inf}, "needs finite weights from 0"),
         ({"mean_weight": 0.0, "second_weight": 0.0}, "one of them above it"),
+        *(
+            ({"centre": centre}, "must have finite (mean|second) moments of shape")
+            for centre in (
+                Moments(torch.zeros(2, 1), torch.zeros(2, SIZE, SIZE)),
+                Moments(torch.zeros(1, SIZE), torch.zeros(2, SIZE, SIZE)),
+                Moments(torch.zeros(2, SIZE), torch.zeros(2, 1, 1)),
+                Moments(torch.zeros(2, SIZE), torch.zeros(1, SIZE, SIZE)),
+                Moments(torch.full((2, SIZE), math.inf), torch.zeros(2, SIZE, SIZE)),
+            )
+        ),
     ],
 )
 def test_what_makes_no_part_is_refused(changed, message):

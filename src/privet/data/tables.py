@@ -118,6 +118,8 @@ def _word(value: object) -> str | None:
     """1.0 is 1, True is true, and spaces around a word mean nothing."""
     if value is None or value != value:
         return None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     text = str(value).strip()
     if text in MISSING:
         return None

@@ -29,7 +29,7 @@ UNKNOWN, BLANK, END = "<unk>", "<blank>", "<eos>"
 SPECIAL = (UNKNOWN, BLANK, END)
 BLANK_NUMBER = SPECIAL.index(BLANK)
 PADDING = ""
-"""Behind the last word of a user: no word of a text, and never predicted."""
+"""Behind the last word of a user, or of a text: no word of it, and never predicted."""
 UNPREDICTED = -100
 """The target in its place, as losses know it."""
 LENGTH = 35
@@ -59,7 +59,9 @@ def read_sequences(source: str | Path) -> NDArray[np.object_]:
 
 
 def read_texts(source: str | Path, column: str, user: str | None = None) -> Texts:
-    """All sequences of a table's column of texts: user by user, or as of one long text.
+    """All sequences of a table's column of texts, cut user by user, or text by text.
+
+    So texts without a user leave the sequences of all others as they are, as users do.
 
     Args:
         source: a .csv, .parquet or .jsonl file.
@@ -78,9 +80,10 @@ def read_texts(source: str | Path, column: str, user: str | None = None) -> Text
         raise DataError(
             f"The column {shown(repr(column))} of {shown(source)} cannot be read: {error}."
         ) from None
-    if user is None:
-        return Texts(_cut([word for text in texts for word in words_of(text)], source))
-    return _by_user(texts, user_ids(table, user, source), source)
+    if user is not None:
+        return _by_user(texts, user_ids(table, user, source), source)
+    each = np.arange(len(texts)).astype(np.str_)
+    return Texts(_by_user(texts, each, source).sequences)
 
 
 def words_of(text: str) -> list[str]:

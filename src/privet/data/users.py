@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+_WHOLE = 2.0**53  # from here on, floating-point numbers leave whole ones out
+
+
 def user_ids(table: pa.Table, column: str, where: object) -> NDArray[np.str_]:
     """Whose each row is.
 
@@ -33,6 +36,7 @@ def user_ids(table: pa.Table, column: str, where: object) -> NDArray[np.str_]:
             f"{shown(where)} has no column {shown(repr(column))} of users; its columns are "
             f"{shown(', '.join(table.column_names))}."
         )
+    _refuse_rounded(table[column], told, where)
     try:
         ids = words(table[column])
     except DataError as error:
@@ -42,3 +46,18 @@ def user_ids(table: pa.Table, column: str, where: object) -> NDArray[np.str_]:
             f"{shown(where)} has rows without a value in {told} of users; give every row one."
         )
     return np.array(ids.tolist(), dtype=np.str_)
+
+
+def _refuse_rounded(column: pa.ChunkedArray, told: str, where: object) -> None:
+    """Two users could be one number, and one user two texts."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_floating(column.type):
+        return
+    most = pc.max(pc.abs(column.cast(pa.float64()))).as_py()
+    if most is not None and not most < _WHOLE:
+        raise DataError(
+            f"Users cannot be read from {told} of {shown(where)}: numbers of 2^53 or more were "
+            "rounded there; save ids as whole numbers or texts."
+        )

@@ -16,6 +16,8 @@ from privet.hedge.units import Units
 # does to a norm, or to a weight, from carrying a vector past it.
 _ROUNDING = {torch.float64: 1e-10, torch.float32: 1e-5}
 _SMALLEST_WEIGHT = 1e-30  # single precision rounds smaller ones too coarsely
+_SLACK = 1e-3  # for what rounding does to a long sum in single precision
+_LARGE = 1e15  # squares of such numbers come near the end of single precision
 
 
 ClippedSum = NewType("ClippedSum", Blocks)
@@ -59,26 +61,32 @@ def _full_precision(device: torch.device) -> Iterator[None]:
 
 
 def _batch_sum(units: Units, summand: Summand, clip_norm: float) -> Blocks:
-    weights = clip_weights(summand.norms(units), clip_norm)
+    weights = _weights(units, summand, clip_norm)
     usable = weights >= _SMALLEST_WEIGHT
     if not usable.all():  # 0 · NaN is NaN, so units without a usable norm must leave the batch
         units = units.select(usable)
         if not len(units):
             return _zeros(summand)
-        weights = clip_weights(summand.norms(units), clip_norm)
+        weights = _weights(units, summand, clip_norm)
     blocks = summand.weighted_sum(units, weights)
-    if _finite(blocks):
+    if _bounded(blocks, len(units) * clip_norm):
         return blocks
     return _sum_of_finite(units, summand, clip_norm)
+
+
+def _weights(units: Units, summand: Summand, clip_norm: float) -> Tensor:
+    norms = summand.norms(units)
+    if norms.shape != (len(units),):  # one norm for several units would let all of them through
+        raise PrivacyError(f"A summand gave norms of shape {tuple(norms.shape)}, not one per unit.")
+    return clip_weights(norms, clip_norm)
 
 
 def _sum_of_finite(units: Units, summand: Summand, clip_norm: float) -> Blocks:
     """One unit at a time, leaving out each whose own contribution is not finite."""
     total = _zeros(summand)
     for unit in _one_by_one(units):
-        weights = clip_weights(summand.norms(unit), clip_norm)
-        blocks = summand.weighted_sum(unit, weights)
-        if _finite(blocks):
+        blocks = summand.weighted_sum(unit, _weights(unit, summand, clip_norm))
+        if _bounded(blocks, clip_norm):
             _add(total, blocks)
     return total
 
@@ -93,9 +101,19 @@ def _zeros(summand: Summand) -> Blocks:
     return {name: torch.zeros_like(zero, dtype=torch.float64) for name, zero in zeros}
 
 
-def _finite(blocks: Blocks) -> bool:
-    """Whether all coordinates are finite: their sum is not if one of them is not."""
-    return all(math.isfinite(block.detach().sum()) for block in blocks.values())
+def _bounded(blocks: Blocks, bound: float) -> bool:
+    """Whether all coordinates are finite, and as short together as clipped vectors make a sum.
+
+    A longer sum is one of other vectors than those whose norms were given, and is refused.
+    """
+    precision = torch.float64 if bound > _LARGE else None
+    norms = [torch.linalg.vector_norm(each.detach(), dtype=precision) for each in blocks.values()]
+    length = math.hypot(*map(float, norms))
+    if not math.isfinite(length):
+        return False
+    if length > bound * (1 + _SLACK):
+        raise PrivacyError("A sum is longer than the norms of its vectors allow: it stays here.")
+    return True
 
 
 def _shapes(blocks: Blocks) -> dict[str, torch.Size]:

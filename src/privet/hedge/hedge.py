@@ -223,7 +223,7 @@ class Hedge:
     def __sum(self, batches: list[Index], summand: Summand, mechanism: Mechanism) -> ClippedSum:
         """Everyone's share of it, without noise."""
         units = self.__read(self.__team.share(batches))
-        self.__team.call(batches, self.__rows.num_units)
+        self.__team.call(batches, self.__rows.arrangement)
         return self.__team.total(clipped_sum(units, summand, mechanism.clip_norm))
 
     def __scale(self, summand: Summand, mechanism: Mechanism) -> float:

@@ -73,7 +73,7 @@ class Helper:
 
     def __sum(self, summand: Summand, mechanism: Mechanism) -> NoisySum:
         team = self.__team
-        batches = team.called(self.__rows.num_units)
+        batches = team.called(self.__rows.arrangement)
         if batches is None:
             raise Dismissed("The first process has taken its last sum.")
         own = self.__read(team.share(batches))

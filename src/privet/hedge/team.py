@@ -49,8 +49,8 @@ class Team(Protocol):
     def share(self, items: Sequence[Item]) -> list[tuple[int, Item]]:
         """Every so-manyth of a list, with its place there."""
 
-    def call(self, batches: Sequence[Index], num_units: int) -> None:
-        """Leader: everyone is to add up these batches of so many units."""
+    def call(self, batches: Sequence[Index], arrangement: int) -> None:
+        """Leader: everyone is to add up these batches of units that are arranged in this way."""
 
     def total(self, own: ClippedSum) -> ClippedSum:
         """The sum of everyone's shares, at the leader."""
@@ -78,7 +78,7 @@ class Alone:
         """All of it."""
         return list(enumerate(items))
 
-    def call(self, batches: Sequence[Index], num_units: int) -> None:
+    def call(self, batches: Sequence[Index], arrangement: int) -> None:
         """Nobody to call."""
 
     def total(self, own: ClippedSum) -> ClippedSum:
@@ -113,20 +113,24 @@ class Processes:
         """Dealt out in turn, so that shares are of a size."""
         return list(enumerate(items))[self.rank :: self.size]
 
-    def call(self, batches: Sequence[Index], num_units: int) -> None:
+    def call(self, batches: Sequence[Index], arrangement: int) -> None:
         """A header, then the units one after the other, and how many there are in each batch."""
         numbers = [_numbers(batch) for batch in batches]
-        self._send([_CALL, num_units, len(numbers), sum(map(len, numbers))])
+        self._send([_CALL, arrangement, len(numbers), sum(map(len, numbers))])
         self._send([len(each) for each in numbers])
         if numbers:
             self._broadcast(torch.from_numpy(np.concatenate(numbers)))
 
-    def called(self, num_units: int) -> list[Index] | None:
-        """Helper: the batches of the next sum, or none if there will not be another."""
+    def called(self, arrangement: int) -> list[Index] | None:
+        """Helper: the batches of the next sum, or none if there will not be another.
+
+        Guarantees:
+            A unit is the same rows in every process, or nothing is added up.
+        """
         kind, theirs, count, total = self._received(4)
         if kind == _END:
             return None
-        if theirs != num_units:
+        if theirs != arrangement:
             raise DataError(
                 f"Process {self.rank} has other private rows than the first: give all the same."
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 from numbers import Integral
 from typing import Any, Protocol
 
@@ -101,6 +102,8 @@ class Rows:
         self._offsets = np.arange(num_rows + 1)
         if users is not None:
             self._order, self._offsets = _grouped(_ids(users), num_rows)
+        self.arrangement = _digest(self._order, self._offsets)
+        """Which rows are which unit's, as one number: private, and compared within a team."""
 
     @property
     def num_units(self) -> int:
@@ -150,7 +153,7 @@ class Rows:
         if {column.shape[0] for column in columns.values()} != {int(self._offsets[-1])}:
             raise ConfigError("Every batch must be mapped to the same columns.")
         other = Rows(columns)
-        other._offsets = self._offsets
+        other._offsets, other.arrangement = self._offsets, self.arrangement
         return other
 
     def _gather(self, units: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -180,6 +183,13 @@ def _grouped(users: NDArray[Any], num_rows: int) -> tuple[NDArray[np.int64], NDA
         raise DataError(_BAD_IDS)
     _, owner, counts = np.unique(users, return_inverse=True, return_counts=True)
     return np.argsort(owner, kind="stable"), np.concatenate([[0], np.cumsum(counts)])
+
+
+def _digest(order: NDArray[np.int64] | None, offsets: NDArray[np.int64]) -> int:
+    found = sha256(offsets.astype(np.int64).tobytes())
+    if order is not None:
+        found.update(order.astype(np.int64).tobytes())
+    return int.from_bytes(found.digest()[:7])
 
 
 def _tensor(rows: Any, device: torch.device) -> Tensor:

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from privet.data.text import UNPREDICTED
-from privet.errors import ConfigError
+from privet.errors import ConfigError, PrivacyError
 from privet.hedge import Units
 from privet.learn.gradients import Blocks, copied, trainable
 
@@ -116,6 +116,10 @@ class Objective:
             raise ConfigError(
                 f"{len(self.weights)} weight perturbations must divide {self.num_views} views."
             )
+        own = _shapes(self.weights[0])
+        for name, blocks in (("scale", self.scale), ("origin", self.origin)):
+            if blocks is not None and _shapes(blocks) != own:
+                raise PrivacyError(f"The {name} must have the names and shapes of the weights.")
 
     @classmethod
     def plain(
@@ -156,3 +160,7 @@ class Objective:
         if self.origin is not None:
             gradients = torch._foreach_sub(gradients, list(self.origin.values()))
         return gradients
+
+
+def _shapes(blocks: Blocks) -> dict[str, torch.Size]:
+    return {name: block.shape for name, block in blocks.items()}

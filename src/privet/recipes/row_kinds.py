@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from privet.data.schema import Binary, Categorical, Ignored, Numeric, Schema, TableColumn
+from privet.data.text import LENGTH
 from privet.learn import AsIs, MaskedWords
 from privet.learn.objective import Loss, cross_entropy, word_cross_entropy
 from privet.learn.views import Views
@@ -131,7 +132,10 @@ class TextRows:
     pixels: ClassVar[bool] = False
     words: ClassVar[bool] = True
     loss: ClassVar[Loss] = staticmethod(word_cross_entropy)
-    treated_as_public: ClassVar[tuple[str, ...]] = ("public text for the vocabulary",)
+    treated_as_public: ClassVar[tuple[str, ...]] = (
+        "public text for the vocabulary",
+        f"where text was cut into sequences of {LENGTH} words, of which each is one example",
+    )
 
     length: int
     causal: bool

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
-from privet.errors import ConfigError
+from privet.errors import ConfigError, PrivacyError
 from privet.hedge import Blocks, Units
 from privet.release.image_moments import (
     AsPositions,
@@ -276,6 +276,11 @@ class _Batch:
 
 def _squared(part: Part, found: ImageMoments, kinds: Tensor) -> Tensor:
     """‖weight · (f − centre)‖² over all groups of each image, in double precision, from above."""
+    if found.mean.shape != (len(kinds), part.size):
+        raise PrivacyError(
+            f"The features {part.source!r} are {found.mean.shape[1]} numbers, and part "
+            f"{part.name!r} has {part.size}."
+        )
     rows, _ = part.kinds
     rows = rows.to(kinds.device).double()
     times = rows.sum(1)[kinds]

@@ -74,6 +74,19 @@ class Part:
             raise ConfigError(f"The centre of part {self.name!r} needs second moments too.")
         if self.spread is not None and (self.second_weight or self.centre is not None):
             raise ConfigError(f"Part {self.name!r} has its spread in another part: no centre.")
+        if self.centre is not None:
+            self._check_centre(self.centre)
+
+    def _check_centre(self, centre: Moments) -> None:
+        """A centre of another shape would be spread over coordinates that norms do not count."""
+        shape = (self.num_groups, self.size)
+        wanted = {"mean": (centre.mean, shape), "second": (centre.second, (*shape, self.size))}
+        for kind, (found, own) in wanted.items():
+            if found is not None and (found.shape != own or not found.isfinite().all()):
+                raise ConfigError(
+                    f"The centre of part {self.name!r} must have finite {kind} moments of shape "
+                    f"{own}, not {tuple(found.shape)}."
+                )
 
     @property
     def weights(self) -> dict[str, float]:

@@ -102,6 +102,7 @@ class PaidSet:
         return Hedge(
             self.stage.sets.private,
             reservation,
+            users=self.stage.sets.users,
             declared_size=self.stage.config.declared_size,
             physical_batch=_ROWS_PER_BATCH,
             randomness=randomness,

@@ -44,7 +44,8 @@ def _matched(stage: SynthesisStage, count: int, memory: HelpersMemory, team: Pro
     system, mechanisms = stage.config.system, stage.mechanisms
     encoders = CachedEncoders(memory, None, Silent().note)
     prepared = stage.prepared(count, encoders, Silent(), team.device)
-    helper = Helper(stage.sets.private, team, device=team.device)
+    sets = stage.sets
+    helper = Helper(sets.private, team, users=sets.users, device=team.device)
 
     def sum_of(embedding: Embedding, number: int) -> NoisySum:
         def add_up() -> dict[str, Tensor]:

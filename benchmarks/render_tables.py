@@ -166,16 +166,19 @@ def learn(data: str) -> str:
         if row["data"].split("/")[0] == data:
             methods.setdefault(row["name"], []).append(row)
     epsilons = sorted({row["epsilon"] for rows in methods.values() for row in rows} - {None})
-    head = ("method", "K", "steps", *[f"ε = {each:g}" for each in epsilons], "no noise")
+    columns = [f"ε = {each:g}" for each in epsilons]
+    columns[:1] = ["ε = 1, seed 0", "ε = 1, three seeds"]
+    head = ("method", "K", "steps", *columns, "no noise, seed 0")
     return _table(head, [_learn_line(name, rows, epsilons) for name, rows in methods.items()])
 
 
 def _learn_line(name: str, rows: Rows, epsilons: list[float]) -> tuple[str, ...]:
     bounds = [row["no_noise"] for row in rows if "no_noise" in row]
     if rows[0]["epsilon"] is None:
-        return (name, "—", "—", *["—"] * len(epsilons), _seeds([rows[0]["public_only"]]))
+        return (name, "—", "—", *["—"] * (len(epsilons) + 1), _seeds([rows[0]["public_only"]]))
     cells = [[row["accuracy"] for row in rows if row["epsilon"] == each] for each in epsilons]
-    first = rows[0]
+    [first] = [row for row in rows if (row["epsilon"], row["seed"]) == (epsilons[0], 0)]
+    cells[:1] = [[first["accuracy"]], cells[0] if len(cells[0]) > 1 else []]
     return (name, str(first["views"]), str(first["steps"]), *map(_seeds, cells), _seeds(bounds))
 
 

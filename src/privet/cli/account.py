@@ -47,7 +47,7 @@ def account(
     unit: UnitOption = Unit.EXAMPLE,
     json: AsJson = False,
 ) -> None:
-    """Noise for a target ε, or the ε of given noise; no data is touched."""
+    """Tell the noise for a target ε, or the ε of given noise. No data is touched."""
     check_delta(delta)
     plan_at = partial(_plan, releases, sample_rate, steps)
     terms = Terms(relation=relation, unit=unit, accountant=_ACCOUNTANTS[accountant])

@@ -52,7 +52,9 @@ def attack(
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """Attack models and synthetic sets of PUBLIC images: without privacy, and at every ε.
+    """Attack models and synthetic sets of PUBLIC images.
+
+    Those are made without privacy, and at every ε.
 
     Membership inference (LiRA, and one threshold for all) on models, and a search for nearest
     neighbours in synthetic sets. DATA can never be private: models learn from it without any

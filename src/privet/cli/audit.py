@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Audit a guarantee: a lower bound on the true ε, on made-up rows. It costs nothing.",
+    help="Bound the true ε from below. Rows are made up, so it costs nothing.",
 )
 app.command()(attack)
 
@@ -88,7 +88,7 @@ def hedge(
     out: Out = None,
     json: AsJson = False,
 ) -> None:
-    """Many runs of the hedge itself, with and without the worst row there can be."""
+    """Run the hedge many times, with and without the worst row. It is the worst there can be."""
 
     def audited(terms: Terms) -> Finding:
         from privet.audit.mechanisms import MechanismAudit, Neighbour, audit_mechanism
@@ -122,7 +122,7 @@ def train(
     out: Out = None,
     json: AsJson = False,
 ) -> None:
-    """One private training of a linear model, with many canaries."""
+    """Train a linear model privately, with many canaries."""
 
     def audited(terms: Terms) -> Finding:
         from privet.audit.training import TrainingAudit, audit_training
@@ -151,7 +151,7 @@ def synthesize(
     out: Out = None,
     json: AsJson = False,
 ) -> None:
-    """All sums that a private synthetic set is made of, with many canaries."""
+    """Release all sums of a synthetic set, with many canaries."""
 
     def audited(terms: Terms) -> Finding:
         from privet.audit.synthesis import SynthesisAudit, audit_synthesis

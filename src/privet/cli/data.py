@@ -74,9 +74,10 @@ def schema(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
 ) -> None:
-    """Write down what the columns of a public table hold, to be edited and given to --schema.
+    """Write down what the columns of a public table hold.
 
-    Bounds, categories and classes are those of the rows themselves, so these must be public.
+    The file is for you to edit, and for --schema. Bounds, categories and classes are those of the
+    rows themselves, so these must be public.
     """
     from privet.data.disk import write_whole
     from privet.data.public_schema import schema_of

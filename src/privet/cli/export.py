@@ -32,7 +32,7 @@ def export(
     ] = False,
     json: AsJson = False,
 ) -> None:
-    """Write a run's model or synthetic images for other tools, with the certificate inside.
+    """Write what a run made for other tools, certificate inside.
 
     It costs nothing: no private image is read.
     """

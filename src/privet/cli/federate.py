@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Release noised sums of several owners' data, and make one synthetic set of them.",
+    help="Make one synthetic set of several owners' data. Nothing but noised sums leaves them.",
 )
 
 Public = Annotated[
@@ -84,7 +84,7 @@ def server(
     key: Annotated[Path | None, typer.Option(help="PEM file of the server's key.")] = None,
     json: AsJson = False,
 ) -> None:
-    """Wait for parties, add up what they send, and make a synthetic set. Holds no private row."""
+    """Wait for parties, and make a set of what they send. Holds no private row."""
     from privet.federate import Server
     from privet.federate.deployment import Link, serve
     from privet.federate.flower import require_flower
@@ -140,7 +140,7 @@ def client(
     insecure: Insecure = False,
     root_certificates: Roots = None,
 ) -> None:
-    """Take part: answer a server with noised sums, each paid for once, until you stop it."""
+    """Answer a server with noised sums, each paid for once. Runs until you stop it."""
     from privet.federate import Party
     from privet.federate.deployment import Link, take_part
     from privet.federate.flower import require_flower
@@ -194,7 +194,7 @@ def simulate(
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """A whole federation on this machine, by Flower's simulation engine."""
+    """Run a whole federation on this machine. Flower's simulation engine conducts it."""
     from privet.federate import Server
     from privet.federate.flower import require_flower
     from privet.federate.flower import simulate as run

@@ -39,7 +39,7 @@ def create(
     ] = False,
     json: AsJson = False,
 ) -> None:
-    """Make a ledger: the most that may ever be spent on one private data set."""
+    """Make a ledger of what may be spent on a private data set. That is the most, ever."""
     ledger = Ledger.create(
         path,
         epsilon=epsilon,
@@ -53,7 +53,7 @@ def create(
 
 @app.command()
 def show(path: LedgerPath, json: AsJson = False) -> None:
-    """What was reserved and spent, and what is left."""
+    """Show what was reserved and spent, and what is left."""
     _show(overview(Ledger.open(path)), json)
 
 
@@ -63,11 +63,11 @@ def portion(
     name: Annotated[str, typer.Argument(metavar="NAME", help="By which runs name it.")],
     json: AsJson = False,
 ) -> None:
-    """Declare a portion: the owner's word that no row of it lies in another one.
+    """Declare a portion, of which no row lies in another one.
 
-    Runs with --portion NAME add up among themselves and with runs that name none, and count beside
-    those of other portions. What tells portions apart must be in the row itself, such as its class
-    or the day on which it came.
+    That is the owner's word. Runs with --portion NAME add up among themselves and with runs that
+    name none, and count beside those of other portions. What tells portions apart must be in the
+    row itself, such as its class or the day on which it came.
     """
     ledger = Ledger.open(path)
     ledger.declare_portion(name)

@@ -22,10 +22,11 @@ def merge(
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier merge.")] = False,
     json: AsJson = False,
 ) -> None:
-    """Put synthetic sets together, with the classes of all, under one certificate.
+    """Put synthetic sets together under one certificate.
 
-    It costs nothing: no private image is read. What the runs cost together is worked out from the
-    ledgers that they drew on. Runs add up, but for those in different portions of one ledger.
+    The whole has the classes of all. It costs nothing: no private image is read. What the runs cost
+    together is worked out from the ledgers that they drew on. Runs add up, but for those in
+    different portions of one ledger.
     """
     from privet.runs.merging import merge as write
 

@@ -31,10 +31,10 @@ def report(
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier page.")] = False,
     json: AsJson = False,
 ) -> None:
-    """Write one self-contained HTML page about a run, or about several beside each other.
+    """Write one HTML page about a run, or about several.
 
-    It needs no network and holds no private image: what was made, what it cost, how good it is,
-    every setting. Run 'privet evaluate' before it to have more figures on the page.
+    It is self-contained, needs no network and holds no private image: what was made, what it cost,
+    how good it is, every setting. Run 'privet evaluate' before it to have more figures on the page.
     """
     from privet.runs.run_reports import report as write
 

@@ -97,7 +97,7 @@ def train(
             "wrn-40-4, vit; lm or mlm[:width=128,depth=2,heads=4] for text; "
             "a private head on a frozen efficientnet-lite0 to 2[:image_size=112,"
             "hidden=200] or on glyphs (comes with Privet, for grey images); or the folder of a "
-            "saved ViT or DeiT.",
+            "saved ViT, DeiT or, for text, GPT-2.",
             "NAME|PATH",
         ),
     ] = None,

@@ -46,11 +46,11 @@ def tune(
     ] = None,
     **options: Any,
 ) -> None:
-    """Train several times with settings drawn from a list, and keep and certify the best model.
+    """Train with settings drawn from a list, and keep the best.
 
-    Every other option is one of 'privet train'. Needed are DATA, --epsilon, --delta, --test (rows
-    that are not private, by which trials are compared), --declared-size, --trials, --try and --out;
-    nothing but --out for --resume.
+    What is kept is certified, and the choice is paid for. Every other option is one of 'privet
+    train'. Needed are DATA, --epsilon, --delta, --test (rows that are not private, by which trials
+    are compared), --declared-size, --trials, --try and --out; nothing but --out for --resume.
     """
     from privet.runs.run import Session
     from privet.runs.run_config import Asked

@@ -28,9 +28,10 @@ from pathlib import Path
 from typing import Any
 
 import machine
-from beyond_settings import LOOKED_AT, TABLES, Quiet, chosen
+from beyond_settings import LOOKED_AT, TABLES, chosen
 from beyond_tables import best_accuracy, location, people, written
 from kept_rows import Kept, arguments, do_missing
+from privet.runs.listening import Silent
 from privet.runs.run import Session, train
 from privet.runs.run_config import Asked
 
@@ -113,7 +114,7 @@ def run(task: Task, *, folder: Path, commit: str) -> Kept:
             seed=task.seed,
             **{**source, **task.settings},
         )
-        found = train(asked, Session(out=Path(place) / "run"), Quiet()).summary
+        found = train(asked, Session(out=Path(place) / "run"), Silent()).summary
     measure = "perplexity" if task.data == "wikitext-2" else "accuracy"
     before = found["test_after_warm_up"]
     return {

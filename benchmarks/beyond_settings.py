@@ -25,6 +25,7 @@ from typing import Any
 import machine
 from beyond_tables import Table, people, places, written
 from kept_rows import Kept, arguments, do_missing, kept
+from privet.runs.listening import Silent
 from privet.runs.run import Session, train
 from privet.runs.run_config import Asked
 
@@ -101,7 +102,7 @@ def run(candidate: Candidate) -> Kept:
             origin=candidate.origin,
             **{**TABLES[candidate.data], **written(_stand_in(candidate.data), Path(place))},
         )
-        found = train(asked, Session(out=Path(place) / "run"), Quiet()).summary
+        found = train(asked, Session(out=Path(place) / "run"), Silent()).summary
     return {
         "accuracies": {"accuracy": found["test"]["accuracy"]},
         "seconds": round(time.perf_counter() - start),
@@ -112,16 +113,6 @@ def run(candidate: Candidate) -> Kept:
 @lru_cache(maxsize=1)
 def _stand_in(data: str) -> Table:
     return places() if data == "location" else people(seed=1)
-
-
-class Quiet:
-    """Nobody listens."""
-
-    def note(self, sentence: str) -> None:
-        """In vain."""
-
-    def step(self, news: object) -> None:
-        """Likewise."""
 
 
 def chosen(data: str, method: str, scenario: str, runs: list[Kept] | None = None) -> dict[str, Any]:

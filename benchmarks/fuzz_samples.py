@@ -206,7 +206,7 @@ def _make_messages(folder: Path) -> None:
     from safetensors.torch import save_file
 
     from privet.federate import Ask, Party, Reply, Server, answer, conduct
-    from privet.runs.synthesis_stage import Silent
+    from privet.runs.listening import Silent
 
     draw = np.random.default_rng(0)
     for name, count in (("public", 80), ("one", 30), ("two", 30)):

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -29,9 +29,9 @@ from numpy.typing import NDArray
 import machine
 from kept_rows import Kept, arguments, do_missing
 from privet.recipes.training import prepare
+from privet.runs.listening import Silent
 from privet.runs.run import Session, train
 from privet.runs.run_config import Asked
-from privet.runs.run_log import News
 from privet.runs.run_stage import staged
 from privet.runs.synthesis_config import SynthesisAsked
 from privet.runs.synthesis_run import synthesize
@@ -96,23 +96,6 @@ def all_runs() -> Iterator[Run]:
     for epsilon in LETTERS_EPSILONS:
         yield Run(LETTERS, ALONE, epsilon)
         yield from (Run(LETTERS, HYBRID, epsilon, share) for share in SHARES)
-
-
-class Silent:
-    """Nobody listens."""
-
-    def note(self, sentence: str) -> None:
-        """In vain."""
-
-    def step(self, news: News) -> None:
-        """In vain."""
-
-    def progress(self, name: str) -> Callable[[int, int], None]:
-        """In vain."""
-        return lambda done, total: None
-
-    def stopping(self) -> None:
-        """In vain."""
 
 
 def do(run: Run, data: Path, public: Path, commit: str) -> Kept:

@@ -21,11 +21,9 @@ INSIDE = """
 import resource, sys
 from pathlib import Path
 from privet.cli import keep_freed_memory
+from privet.runs.listening import Silent
 from privet.runs.run import Session, train
 from privet.runs.run_config import Asked
-
-class Quiet:
-    note = step = lambda self, said: None
 
 method, kept, folder = sys.argv[1:]
 if kept == "kept":
@@ -34,7 +32,7 @@ words = {"epsilon": 2.0, "delta": 1e-5, "public": "0.1", "sample_rate": 0.1, "se
 for number, epochs in enumerate((0.1, 0.6)):
     before = resource.getrusage(resource.RUSAGE_SELF)
     asked = Asked(data="mnist5k", method=method, epochs=epochs, **words)
-    train(asked, Session(out=Path(folder) / str(number)), Quiet())
+    train(asked, Session(out=Path(folder) / str(number)), Silent())
 after = resource.getrusage(resource.RUSAGE_SELF)
 seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 print(seconds, after.ru_maxrss / 1024)

@@ -23,7 +23,6 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -36,6 +35,7 @@ from privet.cli import main as privet
 from privet.federate import Answer, Ask, Party, Reply, Server, answer, conduct
 from privet.privacy import Certificate, Ledger
 from privet.runs import run_log
+from privet.runs.listening import Silent
 
 OUT = machine.RESULTS / "killed_jobs.json"
 FORK = multiprocessing.get_context("fork")
@@ -51,17 +51,6 @@ PATIENCE = 5.0  # seconds for the others of a job to notice, until they are told
 LONGEST = 120.0  # seconds for a run that nobody kills
 
 Found = dict[str, Any]
-
-
-class Quiet:
-    """Nobody listens."""
-
-    def note(self, sentence: str) -> None:
-        """Unheard."""
-
-    def progress(self, name: str) -> Callable[[int, int], None]:
-        """Unseen."""
-        return lambda done, total: None
 
 
 def rank_kills(folder: Path, kills: int, draw: random.Random) -> list[Found]:
@@ -180,7 +169,7 @@ def party_kills(folder: Path, kills: int, draw: random.Random) -> list[Found]:
                 for name in nodes or parties
             ]
 
-        result = conduct(server, ask_all, Quiet())
+        result = conduct(server, ask_all, Silent())
         took_part = "bee" not in result.summary["left_out"]
         spent = _spent(place / "bee" / "ledger.db")
         violation = "" if spent == 1 or (spent == 0 and not took_part) else f"{spent} spent"
@@ -253,7 +242,7 @@ def _serving(server: Server, parties: dict[str, Party]) -> None:
     def ask_all(ask: Ask, nodes: list[str] | None) -> list[Reply]:
         return [Reply(name, answer(parties[name], ask)) for name in nodes or parties]
 
-    conduct(server, ask_all, Quiet())
+    conduct(server, ask_all, Silent())
 
 
 def _federation(place: Path) -> tuple[dict[str, Party], Server]:
@@ -352,7 +341,7 @@ def _warm(folder: Path) -> None:
     conduct(
         server,
         lambda ask, nodes: [Reply(each, answer(parties[each], ask)) for each in nodes or parties],
-        Quiet(),
+        Silent(),
     )
     import torch.distributed  # noqa: F401
 

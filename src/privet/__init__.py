@@ -62,7 +62,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import rooms when they are first used: bookkeeping must not wait for torch."""
+    """Import subpackages when first used, so that bookkeeping does not wait for torch."""
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     if name in __all__:

@@ -1,4 +1,4 @@
-"""`python -m privet`."""
+"""Entry point of `python -m privet`."""
 
 from privet.cli import main
 

@@ -15,7 +15,7 @@ A message is one sentence that names the value and the remedy.
 
 
 class PrivetError(Exception):
-    """Root of the tree."""
+    """Root of all errors that Privet raises on purpose."""
 
     exit_code = 1
 
@@ -47,6 +47,6 @@ class DataError(PrivetError):
 
 
 class Stopped(PrivetError):  # noqa: N818 - someone's wish, not a malfunction
-    """Someone or a machine ended it; whatever was paid for is saved."""
+    """The run was stopped, by a person or by the machine; whatever was paid for is saved."""
 
     exit_code = 130

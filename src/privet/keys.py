@@ -7,6 +7,6 @@ import torch
 
 
 def keyed(*numbers: int) -> torch.Generator:
-    """Independent for different numbers."""
+    """Make a generator that is seeded by some numbers; other numbers give independent draws."""
     bits = np.random.SeedSequence(numbers).generate_state(1, np.uint64)
     return torch.Generator().manual_seed(int(bits[0] >> 1))

@@ -1,4 +1,4 @@
-"""Paths as somebody wrote them."""
+"""File paths as a user typed them."""
 
 import errno
 import os
@@ -8,7 +8,7 @@ from privet.errors import ConfigError
 
 
 def as_path(path: str | os.PathLike[str]) -> Path:
-    """Where a path leads, with `~` written out; refused if no disk could have such a name."""
+    """Turn a typed path into a `Path`, with `~` expanded; refuse what no file can be called."""
     try:
         found = Path(path).expanduser()
         found.stat()
@@ -21,7 +21,7 @@ def as_path(path: str | os.PathLike[str]) -> Path:
 
 
 def absolute(path: str | os.PathLike[str]) -> str:
-    """A path that is found from any folder."""
+    """Make a path absolute, so that it is found from any working folder."""
     return str(as_path(path).resolve())
 
 

@@ -15,7 +15,7 @@ _MOST_BYTES = 256 * 2**20  # no configuration, certificate or state comes near i
 
 
 def read(path: Path) -> Any:
-    """What a file says; refused by an `OSError` or a `ValueError`, and unread if it is huge."""
+    """Read a JSON file; a huge or damaged one is refused by an `OSError` or a `ValueError`."""
     size = path.stat().st_size
     if size > _MOST_BYTES:
         raise ValueError(f"it has {size:,} bytes, over the limit of {_MOST_BYTES:,}")
@@ -23,13 +23,13 @@ def read(path: Path) -> Any:
 
 
 def parsed(text: str | bytes) -> Any:
-    """What a JSON text says.
+    """Parse a JSON text.
 
     Refused if a key stands twice in one object, since readers differ in which of them they
     believe; with a whole number of more than 64 bits; and if it is nested too deeply to be read.
 
     Args:
-        text: in UTF-8 if these are bytes.
+        text: bytes are taken for UTF-8.
     """
     try:
         words = text.decode() if isinstance(text, bytes) else text
@@ -42,8 +42,8 @@ def require(body: Mapping[str, Any], **kinds: type | UnionType) -> None:
     """Refuse values of other types by a `TypeError`, and what is missing by a `KeyError`.
 
     Args:
-        body: an object.
-        kinds: the type of each value by its key; a truth value is no number.
+        body: a parsed JSON object.
+        kinds: the required type of the value under each key; `bool` does not pass for a number.
     """
     for name, kind in kinds.items():
         value = body[name]

@@ -13,7 +13,7 @@ import typer
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from privet.runs.run_log import News
+    from privet.runs.listening import News
 
 
 class Watch:

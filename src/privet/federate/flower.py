@@ -26,7 +26,7 @@ from privet.federate.party import Party
 from privet.federate.rounds import Reply
 from privet.federate.server import FederationResult, Server, conduct
 from privet.recipes.releases import Tensors
-from privet.runs.synthesis_stage import Audience
+from privet.runs.listening import Listener, Silent
 
 if TYPE_CHECKING:
     from flwr.app import Context, Message, RecordDict
@@ -86,7 +86,7 @@ def client_app(party_of: Callable[[Mapping[str, Any]], Party], note: Note) -> Cl
 
 
 def server_app(
-    server: Server, listener: Audience, done: Callable[[FederationResult], None]
+    server: Server, listener: Listener, done: Callable[[FederationResult], None]
 ) -> ServerApp:
     """Flower's server app of one federation.
 
@@ -172,7 +172,9 @@ def _array(sent: Any) -> Any:
     return sent.numpy()
 
 
-def simulate(server: Server, parties: Sequence[Party], listener: Audience) -> FederationResult:
+def simulate(
+    server: Server, parties: Sequence[Party], listener: Listener | None = None
+) -> FederationResult:
     """A federation on one machine, by Flower's simulation engine: a process for each party.
 
     Args:
@@ -199,7 +201,7 @@ def simulate(server: Server, parties: Sequence[Party], listener: Audience) -> Fe
         before = os.environ.get(_HOME)
         os.environ[_HOME] = home
         run_simulation(
-            server_app=_caught(server_app(server, listener, listening), errors),
+            server_app=_caught(server_app(server, listener or Silent(), listening), errors),
             client_app=client_app(party_of, unheard),
             num_supernodes=len(parties),
             backend_config={

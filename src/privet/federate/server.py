@@ -41,12 +41,13 @@ from privet.recipes.synthesis_methods import Prepared, check, matched, stage_rel
 from privet.release import Embedding
 from privet.runs.encoder_cache import CachedEncoders, cache_folder
 from privet.runs.folder_memory import FolderMemory, probe_of
+from privet.runs.listening import Listener, Silent
 from privet.runs.run_folder import CERTIFICATE, CONFIG, RESULT, STEPS, SYNTHETIC, RunFolder
 from privet.runs.run_settings import two_digits
 from privet.runs.set_card import write_card
 from privet.runs.synthesis_config import chosen_system
 from privet.runs.synthesis_images import write_shards, write_sheet
-from privet.runs.synthesis_stage import Audience, require_memory
+from privet.runs.synthesis_stage import require_memory
 
 _SCALE = "noise scale"
 _SHARD = 1000
@@ -181,7 +182,7 @@ class FederationResult:
         }
 
 
-def conduct(server: Server, ask_all: AskAll, listener: Audience) -> FederationResult:
+def conduct(server: Server, ask_all: AskAll, listener: Listener | None = None) -> FederationResult:
     """A federation from beginning to end, or the rest of one.
 
     Args:
@@ -189,7 +190,7 @@ def conduct(server: Server, ask_all: AskAll, listener: Audience) -> FederationRe
         ask_all: how parties are reached.
         listener: told of progress.
     """
-    folder = RunFolder(Path(server.out), "federate")
+    folder, listener = RunFolder(Path(server.out), "federate"), listener or Silent()
     with folder.claimed():
         public = server.public_images()
         agreement = _begun(server, public, folder)
@@ -250,7 +251,7 @@ class _Work:
     left_out: dict[str, str] = field(default_factory=dict)
     stages: list[list[str]] = field(default_factory=list)
 
-    def summed(self, listener: Audience) -> Drawn:
+    def summed(self, listener: Listener) -> Drawn:
         """Images that match the sums of all parties, stage after stage."""
         system = self.agreement.moments
         return matched(
@@ -309,7 +310,7 @@ class _Work:
 
         return Drawn(batch=batch, batch_size=_SHARD)
 
-    def written(self, made: Drawn, listener: Audience) -> FederationResult:
+    def written(self, made: Drawn, listener: Listener) -> FederationResult:
         """Images, and what each party's rows are promised."""
         certificate = FederatedCertificate(parties=self.parties, left_out=self.left_out)
         count = self.server.count

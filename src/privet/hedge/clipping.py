@@ -25,7 +25,7 @@ ClippedSum = NewType("ClippedSum", Blocks)
 
 
 def clipped_sum(batches: Iterable[Units], summand: Summand, clip_norm: float) -> ClippedSum:
-    """Σ clip(vector), in double precision, however the units are batched.
+    """Add up Σ clip(vector) in double precision, however the units are batched.
 
     Guarantees:
         One unit contributes at most `clip_norm` in Euclidean norm over all blocks, under autocast
@@ -55,7 +55,7 @@ def clip_weights(norms: Tensor, clip_norm: float) -> Tensor:
 
 @contextmanager
 def _full_precision(device: torch.device) -> Iterator[None]:
-    """Whatever autocast the caller is in: a norm of half precision may lie below the true one."""
+    """Switch autocast off: a norm in half precision may lie below the true one."""
     with torch.autocast("cpu", enabled=False), torch.autocast(device.type, enabled=False):
         yield
 
@@ -82,7 +82,7 @@ def _weights(units: Units, summand: Summand, clip_norm: float) -> Tensor:
 
 
 def _sum_of_finite(units: Units, summand: Summand, clip_norm: float) -> Blocks:
-    """One unit at a time, leaving out each whose own contribution is not finite."""
+    """Add units up one at a time, leaving out each whose own contribution is not finite."""
     total = _zeros(summand)
     for unit in _one_by_one(units):
         blocks = summand.weighted_sum(unit, _weights(unit, summand, clip_norm))
@@ -102,9 +102,9 @@ def _zeros(summand: Summand) -> Blocks:
 
 
 def _bounded(blocks: Blocks, bound: float) -> bool:
-    """Whether all coordinates are finite, and as short together as clipped vectors make a sum.
+    """Whether a sum is finite and no longer than that many clipped vectors can be together.
 
-    A longer sum is one of other vectors than those whose norms were given, and is refused.
+    A longer sum was made of other vectors than those whose norms were given: it is refused.
     """
     precision = torch.float64 if bound > _LARGE else None
     norms = [torch.linalg.vector_norm(each.detach(), dtype=precision) for each in blocks.values()]

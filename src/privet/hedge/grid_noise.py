@@ -48,15 +48,15 @@ _UNDECIDED = np.iinfo(np.int16).max
 
 
 def widened(noise_multiplier: float, clip_norm: float, numbers: int) -> float:
-    """The noise scale that pays for rounding a sum to the grid.
+    """The noise scale that makes up for rounding a sum to the grid.
 
-    Rounded sums of neighbouring data sets lie by up to a grid step in each coordinate, √d of them
-    together, farther apart than sums.
+    Rounding may move the sums of two neighbouring data sets apart by up to a grid step in each of
+    the d coordinates: by √d steps in all.
 
     Args:
-        noise_multiplier: in units of the clip norm.
+        noise_multiplier: planned noise, in units of the clip norm.
         clip_norm: how far one unit moves the sum.
-        numbers: coordinates of the sum.
+        numbers: d, the number of coordinates of the sum.
     """
     if numbers > MOST_NUMBERS:
         raise PrivacyError(
@@ -72,14 +72,14 @@ def widened(noise_multiplier: float, clip_norm: float, numbers: int) -> float:
 
 
 def on_grid(values: Tensor, scale: float) -> Tensor:
-    """Values with noise of a scale, each a whole number of grid steps."""
+    """Round values to the grid and add Gaussian noise of that scale, in whole grid steps."""
     step = scale / STEPS
     steps = (values.double() / step).round().clamp(-_LARGEST, _LARGEST).to(torch.int64)
     return (steps + torch.from_numpy(numbers(steps.numel())).view_as(steps)).double() * step
 
 
 def numbers(count: int) -> NDArray[np.int64]:
-    """Whole numbers from a discrete Gaussian of scale `STEPS`."""
+    """Draw whole numbers from a discrete Gaussian of scale `STEPS`."""
     total = np.zeros(count, np.int64)
     for _ in range(_DRAWS):
         total *= _BASE
@@ -88,7 +88,7 @@ def numbers(count: int) -> NDArray[np.int64]:
 
 
 def _small(count: int) -> NDArray[np.int16]:
-    """Whole numbers from a discrete Gaussian of scale 32.
+    """Draw whole numbers from a discrete Gaussian of scale 32.
 
     Two bytes decide nearly all of them. Where a threshold has the same two first bytes, more bits
     are drawn, so that each is an exact comparison of 128 random bits with the thresholds.
@@ -108,7 +108,7 @@ def _small(count: int) -> NDArray[np.int16]:
 
 
 class _Table(NamedTuple):
-    """Cumulative probabilities × 2^128, their high words, and what two first bytes decide."""
+    """Cumulative probabilities × 2^128, their high words, and what the first two bytes decide."""
 
     thresholds: tuple[int, ...]
     high: NDArray[np.uint64]

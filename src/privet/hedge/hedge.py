@@ -35,7 +35,7 @@ class HasColumns(Protocol):
     """An image set, or anything else that can name its columns."""
 
     def columns(self) -> Mapping[str, Any]:
-        """Named arrays, one row per example."""
+        """Arrays by name, each with one row per example."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class NoisySum:
 
 @dataclass(frozen=True)
 class NotPrivate(Generic[Value]):
-    """What came through the marked door. It says so wherever it is shown."""
+    """A value computed outside the guarantee. It says so wherever it is shown."""
 
     name: str
     value: Value
@@ -61,7 +61,7 @@ class NotPrivate(Generic[Value]):
 
 
 class Hedge:
-    """Private rows and a reservation. Three operations, and one marked door.
+    """Private rows and the reservation that pays for using them.
 
     Guarantees:
         Everything that `release` and `Steps.step` return is (ε, δ)-private at the cost of the
@@ -84,10 +84,10 @@ class Hedge:
 
         Args:
             rows: named columns, or something that has them, such as an image set.
-            reservation: what pays for everything that will leave.
-            users: for the unit `user`, who each row belongs to.
-            declared_size: the number of units as its owner declares it; kept to two digits.
-            physical_batch: units per batch: a matter of speed and memory alone.
+            reservation: pays for everything that will leave the hedge.
+            users: the owner of each row, where the unit of privacy is a user.
+            declared_size: the number of units as the owner declares it; kept to two digits.
+            physical_batch: units per batch; it changes speed and memory, never a result.
             randomness: a seeded source makes the run reproducible and not private; a ledger that
                 asks for secure noise gets it whatever is given.
             device: where per-unit functions run.
@@ -113,12 +113,12 @@ class Hedge:
 
     @property
     def reservation(self) -> Reservation:
-        """What pays."""
+        """The reservation that pays for everything that leaves the hedge."""
         return self.__reservation
 
     @property
     def device(self) -> torch.device:
-        """Where per-unit functions run; whatever is computed with what they use belongs there."""
+        """The device that per-unit functions run on; tensors that they use belong there too."""
         return self.__device
 
     @property
@@ -136,21 +136,22 @@ class Hedge:
         return self.__declared_size
 
     def map(self, function: Callable[[Units], Mapping[str, Tensor]]) -> Hedge:
-        """New columns for every row, still behind the hedge: features of a frozen encoder, say.
+        """Compute new columns from every row, such as features of a frozen encoder.
 
-        The function must treat each row by itself; it runs on batches of the physical size.
+        They stay behind the hedge. The function must treat each row by itself; it runs on batches
+        of the physical size.
         """
         batches = enumerate(self.__everyone() or [slice(0, 0)])
         return self.__with(self.__rows.mapped(function, self.__read(batches)))
 
     def shared_with(self, team: Team) -> Hedge:
-        """The same, with sums that a team adds up together; this process leads it."""
+        """Return a hedge over the same rows whose sums a team adds up; this process leads it."""
         other = self.__with(self.__rows)
         other.__team = team
         return other
 
     def release(self, summand: Summand, mechanism: GaussianSum) -> NoisySum:
-        """One clipped and noised sum over all units."""
+        """Return one clipped and noised sum over all units."""
         self.__reservation.require(mechanism.event)
         scale = self.__scale(summand, mechanism)
         total = self.__sum(self.__everyone(), summand, mechanism)
@@ -162,7 +163,7 @@ class Hedge:
     def steps(
         self, mechanism: PoissonSum, *, first: int = 0, physical_batch: int | None = None
     ) -> Steps:
-        """A sequence of clipped and noised sums over Poisson samples.
+        """Start a sequence of clipped and noised sums over Poisson samples.
 
         Args:
             mechanism: sampling, clip and noise of every step.
@@ -190,9 +191,10 @@ class Hedge:
         return Steps(step, remaining, mechanism, int(first))
 
     def outside_guarantee(self, name: str, function: Callable[[Units], Value]) -> NotPrivate[Value]:
-        """Look at all rows without protection: written into the ledger before it happens.
+        """Look at all rows without protection; the ledger notes it before it happens.
 
-        For baselines and diagnostics. What comes back is marked, and so is the certificate.
+        For baselines and diagnostics: the result is marked as not private, and the certificate
+        lists it.
         """
         if not name.strip():
             raise ConfigError("The door outside the guarantee is opened by name.")
@@ -221,20 +223,20 @@ class Hedge:
         return NoisySum(self.__team.hand_out(noisy), scale)
 
     def __sum(self, batches: list[Index], summand: Summand, mechanism: Mechanism) -> ClippedSum:
-        """Everyone's share of it, without noise."""
+        """Add up clipped vectors, with the team, without noise."""
         units = self.__read(self.__team.share(batches))
         self.__team.call(batches, self.__rows.arrangement)
         return self.__team.total(clipped_sum(units, summand, mechanism.clip_norm))
 
     def __scale(self, summand: Summand, mechanism: Mechanism) -> float:
-        """Of the noise, before anything is spent."""
+        """The noise scale of a sum, known before anything is spent."""
         numbers = sum(zero.numel() for zero in summand.zeros().values())
         return self.__randomness.scale(mechanism, numbers, self.__reservation)
 
     def __noised(
         self, total: ClippedSum, summand: Summand, scale: float, stream: int, number: int
     ) -> Blocks:
-        """Noise for a sum whose spend is durable."""
+        """Add noise to a sum whose spend is durable."""
         self.__randomness.claim(stream, number)
         dtypes = {name: zero.dtype for name, zero in summand.zeros().items()}
 
@@ -253,7 +255,7 @@ class Hedge:
         return {name: noisy[name].view(block.shape) for name, block in total.items()}
 
     def __read(self, batches: Iterable[tuple[int, Index]]) -> Iterator[Units]:
-        """The only place where private rows are read, but for a team's helpers."""
+        """Read private rows: nothing else does, but for the helpers of a team."""
         self.__randomness.require_own_process()
         self.__reservation.require_live()
         return (self.__rows.batch(batch, self.__device, number) for number, batch in batches)
@@ -275,7 +277,7 @@ class Hedge:
 
 
 class Steps:
-    """A run's way through its planned Poisson steps."""
+    """A run's iterator over its planned Poisson steps."""
 
     def __init__(
         self,
@@ -291,13 +293,13 @@ class Steps:
 
     @property
     def remaining(self) -> int:
-        """Steps that the plan still pays for. One that is run again is paid again."""
+        """How many steps the plan still pays for. A step that is run again is paid again."""
         return self._remaining(self.number)
 
     def step(self, summand: Summand) -> NoisySum:
-        """The next clipped and noised sum.
+        """Return the next clipped and noised sum.
 
-        One that fails may be tried again: for nothing before its spend, else as a new step.
+        A step that failed may be tried again: free of charge before its spend, else as a new one.
         """
         result, number = self._step(summand, self.number)
         self.number = number + 1
@@ -313,7 +315,7 @@ def _source(given: Randomness | None, *, secure: bool) -> Randomness:
 
 
 def _grouped(pieces: Iterable[tuple[str, slice]]) -> Iterator[list[tuple[str, slice]]]:
-    """Small ones together: a draw has a fixed cost."""
+    """Put small pieces together, since every draw of noise has a fixed cost."""
     group, size = [], 0
     for name, part in pieces:
         group.append((name, part))
@@ -326,7 +328,7 @@ def _grouped(pieces: Iterable[tuple[str, slice]]) -> Iterator[list[tuple[str, sl
 
 
 def require_columns(hedge: Hedge, *names: str) -> None:
-    """Refuse, before a plan is fixed, what would look for a column in vain."""
+    """Refuse private rows that lack one of the named columns, before a plan is fixed."""
     for name in names:
         if name not in hedge.columns:
             given = ", ".join(sorted(hedge.columns))

@@ -19,13 +19,13 @@ from privet.hedge.units import Column, Index, Rows, Units
 
 
 class Dismissed(TeamError):  # noqa: N818 - it is a farewell, not a malfunction
-    """The leader has all that it wants."""
+    """The leader needs no further sums, so this helper may end."""
 
 
 class Helper:
     """The other side of a leading `Hedge`, with the same rows and without a reservation.
 
-    It is made when the leader, whose reservation is live, says so.
+    It is made only once the leader, whose reservation is live, has said so.
 
     Guarantees:
         A share of a sum goes to the leader alone, and only when it calls for that sum. What is
@@ -41,13 +41,13 @@ class Helper:
         physical_batch: int = 512,
         device: torch.device | str = "cpu",
     ) -> None:
-        """Like a hedge's."""
+        """Take the same arguments as `Hedge`, with a team in the place of the reservation."""
         self.__rows = Rows(rows.columns() if isinstance(rows, HasColumns) else rows, users)
         self.__team, self.__device = team, torch.device(device)
         self.__physical_batch = physical_batch
 
     def map(self, function: Callable[[Units], Mapping[str, Tensor]]) -> Helper:
-        """New columns for every row, which stay here."""
+        """Compute new columns from every row, as `Hedge.map` does; they stay here."""
         batches = enumerate(self.__rows.in_batches(self.__physical_batch) or [slice(0, 0)])
         other = object.__new__(Helper)
         other.__dict__.update(self.__dict__)
@@ -55,14 +55,14 @@ class Helper:
         return other
 
     def release(self, summand: Summand, mechanism: GaussianSum) -> NoisySum:
-        """A share of one sum over all units."""
+        """Add this process's share of one sum over all units; return the leader's noised sum."""
         return self.__sum(summand, mechanism)
 
     def steps(self, mechanism: PoissonSum, *, first: int = 0) -> Steps:
-        """Shares of the leader's steps, for as long as it takes some.
+        """Join the leader's Poisson steps, for as long as it takes any.
 
         Args:
-            mechanism: the leader's.
+            mechanism: the same as the leader's.
             first: the number of the first step.
         """
 

@@ -35,7 +35,7 @@ class Mechanism(ABC):
     @property
     @abstractmethod
     def event(self) -> Event:
-        """What one sum counts as."""
+        """What one such sum counts as in a plan and for accountants."""
 
     @property
     def noise_scale(self) -> float:
@@ -50,18 +50,18 @@ class Mechanism(ABC):
 @final
 @dataclass(frozen=True, kw_only=True)
 class GaussianSum(Mechanism):
-    """The sum over all units."""
+    """A clipped and noised sum over all units."""
 
     @property
     def event(self) -> Event:
-        """One release."""
+        """One Gaussian release."""
         return GaussianRelease(noise_multiplier=self.noise_multiplier)
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class PoissonSum(Mechanism):
-    """The sum over a sample that each unit joins with the same probability, independently.
+    """A clipped and noised sum over a sample, which each unit joins independently at one rate.
 
     An empty sample is a sum like any other: zero, plus noise.
     """
@@ -70,7 +70,7 @@ class PoissonSum(Mechanism):
 
     @property
     def event(self) -> Event:
-        """One step."""
+        """One Poisson-subsampled step."""
         return PoissonSteps(
             sampling_rate=self.sampling_rate, noise_multiplier=self.noise_multiplier, steps=1
         )

@@ -42,13 +42,13 @@ class Randomness:
         self._process = os.getpid()
 
     def next_unused(self, stream: int, step: int) -> int:
-        """The first step from here on that nothing was drawn for."""
+        """The first step number, from the given one on, for which no noise was drawn yet."""
         while (stream, step) in self._claims:
             step += 1
         return step
 
     def claim(self, stream: int, step: int) -> None:
-        """Take a (stream, step) for good: noise that is used twice protects nothing."""
+        """Mark a (stream, step) as used: noise that is used twice protects nothing."""
         self.require_own_process()
         token = object()
         if self._claims.setdefault((stream, step), token) is not token:
@@ -60,18 +60,18 @@ class Randomness:
             raise PrivacyError("A hedge must not cross a fork: make a new one in each process.")
 
     def sample(self, stream: int, step: int, count: int, rate: float) -> NDArray[np.int64]:
-        """Which of `count` units join a step, each independently with probability `rate`."""
+        """Draw which of `count` units join a step, each independently with probability `rate`."""
         uniform = np.random.Generator(self._bits(_SAMPLING, stream, step)).random(count)
         return np.flatnonzero(uniform < rate)
 
     def scale(self, mechanism: Mechanism, numbers: int, reservation: Reservation) -> float:
-        """The noise scale of a sum of so many numbers; refused if it would not be covered."""
+        """The noise scale of a sum of so many numbers; here always the planned one."""
         return mechanism.noise_scale
 
     def noised(
         self, parts: Sequence[Tensor], scale: float, stream: int, step: int, draw: int
     ) -> Iterator[Tensor]:
-        """Parts of a sum with their noise; they may be overwritten."""
+        """Add noise of that scale to the parts of a sum; the parts may be overwritten."""
         sizes = [len(part) for part in parts]
         drawn = torch.split(self.noise(stream, step, draw, sum(sizes)), sizes)
         for part, noise in zip(parts, drawn, strict=True):
@@ -96,38 +96,41 @@ class Randomness:
 
 
 class SecureRandomness(Randomness):
-    """Bits of the operating system's generator, and noise on a grid: for adversaries who look.
+    """Noise on a grid, from bits of the operating system: for adversaries who see every digit.
 
-    Slower than the other. A step is still claimed, so that none is noised twice.
+    Slower than `Randomness`. A step is still claimed, so that none is noised twice.
     """
 
     def __init__(self) -> None:
         super().__init__()
 
     def sample(self, stream: int, step: int, count: int, rate: float) -> NDArray[np.int64]:
-        """Which units join a step, each with a probability of at most `rate`."""
+        """Draw which units join a step, each independently with probability at most `rate`."""
         if rate >= 1:
             return np.arange(count)
         drawn = np.frombuffer(os.urandom(8 * count), np.uint64)
         return np.flatnonzero(drawn < np.uint64(math.floor(rate * 2.0**64)))
 
     def scale(self, mechanism: Mechanism, numbers: int, reservation: Reservation) -> float:
-        """A little more than the mechanism's, since sums are rounded."""
+        """The planned noise scale and a little more, to make up for rounding sums to the grid.
+
+        Refused where the proof for noise on a grid does not cover the plan.
+        """
         require_covered(reservation.ledger.budget, reservation.plan)
         return grid_noise.widened(mechanism.noise_multiplier, mechanism.clip_norm, numbers)
 
     def noised(
         self, parts: Sequence[Tensor], scale: float, stream: int, step: int, draw: int
     ) -> Iterator[Tensor]:
-        """Parts of a sum, on a grid."""
+        """Round the parts of a sum to the grid and add noise of that scale."""
         return (grid_noise.on_grid(part.cpu(), scale).to(part.device) for part in parts)
 
 
 def require_covered(budget: Budget, plan: Plan) -> None:
-    """Refuse where the events that a grid misses would take more than their part of δ.
+    """Refuse a plan for which the rare events that noise on a grid misses would take too much of δ.
 
-    A thousandth of it: there may be a thousand runs in a ledger. Where the number of sums is random
-    its mean counts, since probabilities add up.
+    They may take a thousandth of their part of δ, since there may be a thousand runs in a ledger.
+    Where the number of sums is random its mean counts, since probabilities add up.
     """
     sums = sum(event.sums for event in plan.events)
     missed = sums * grid_noise.MOST_NUMBERS * grid_noise.MISSED
@@ -139,7 +142,7 @@ def require_covered(budget: Budget, plan: Plan) -> None:
 
 
 def _standard_normal(first: Tensor, second: Tensor) -> Tensor:
-    """Two independent normal numbers of each pair of 64 random bits (Box and Muller 1958).
+    """Two independent normal numbers from each pair of 64-bit words (Box and Muller 1958).
 
     Vectorised it is about twice as fast as a ziggurat. The radius comes of a uniform number in
     (0, 1] with 63 bits, so that tails reach to 9.3 standard deviations.

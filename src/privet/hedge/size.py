@@ -12,11 +12,14 @@ SHARE = 0.01
 
 
 def size_mechanism(budget: Budget, relation: Relation, share: float = SHARE) -> GaussianSum:
-    """A count that takes a share of the budget, as precisions of Gaussian noise add up."""
+    """The mechanism of a released count that takes a given share of the budget.
+
+    The share is one of precisions, which add up for Gaussian noise.
+    """
     alone = release_sigma(budget.epsilon, budget.delta) * relation.sensitivity
     return GaussianSum(clip_norm=1.0, noise_multiplier=alone / math.sqrt(share))
 
 
 def released_size(hedge: Hedge, mechanism: GaussianSum) -> float:
-    """The noisy number of units, at least 1: a divisor that costs what `mechanism` costs."""
+    """Release the noisy number of units, at least 1: a divisor, paid for as `mechanism` says."""
     return max(1.0, float(hedge.release(Count(), mechanism)["count"]))

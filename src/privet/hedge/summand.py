@@ -37,21 +37,21 @@ class Summand(Protocol):
         """The sum over no units: the shapes, known without looking at a row."""
 
     def norms(self, units: Units) -> Tensor:
-        """The norm of each unit's vector, as a type of the precision that it was computed in."""
+        """The norm of each unit's vector, as a tensor of the precision it was computed in."""
 
     def weighted_sum(self, units: Units, weights: Tensor) -> Blocks:
-        """Σ weight · vector."""
+        """Σ weight · vector over the units."""
 
 
 @dataclass(frozen=True)
 class PerRow:
-    """The plain case: a function from rows to one vector each, averaged within a unit.
+    """One vector per row, by a function, averaged over the rows of a unit.
 
     Args:
-        function: rows in, a matrix of one vector per row out.
+        function: from a batch of units to a matrix, one vector per row.
         size: the length of a vector.
-        block: what the sum is called.
-        dtype: of the sum that leaves the hedge.
+        block: the name of the sum.
+        dtype: the precision of the sum that leaves the hedge.
     """
 
     function: Callable[[Units], Tensor]
@@ -63,39 +63,39 @@ class PerRow:
     )
 
     def zeros(self) -> Blocks:
-        """One block."""
+        """One block of zeros, as long as a vector."""
         return {self.block: torch.zeros(self.size, dtype=self.dtype)}
 
     def norms(self, units: Units) -> Tensor:
-        """Norms of the averaged vectors."""
+        """The norm of each unit's averaged vector."""
         vectors = at_least_single(units.mean(self.function(units).detach().flatten(1)))
         self._kept[units] = vectors
         return long_norms(vectors)
 
     def weighted_sum(self, units: Units, weights: Tensor) -> Blocks:
-        """One matrix-vector product."""
+        """Σ weight · vector over the units, as one matrix-vector product."""
         return {self.block: double_sum(weights, self._kept.pop(units))}
 
 
 @dataclass(frozen=True)
 class Count:
-    """1 for every unit: the number of units, for a release."""
+    """The number 1 for every unit, so that a release counts units."""
 
     def zeros(self) -> Blocks:
-        """One number."""
+        """One block that holds a single zero."""
         return {"count": torch.zeros(1, dtype=torch.float64)}
 
     def norms(self, units: Units) -> Tensor:
-        """All 1."""
+        """The norm of every unit, which is 1."""
         return torch.ones(len(units), dtype=torch.float64, device=units.offsets.device)
 
     def weighted_sum(self, units: Units, weights: Tensor) -> Blocks:
-        """The sum of the weights."""
+        """The sum of the weights, as the only block."""
         return {"count": weights.sum().reshape(1)}
 
 
 def at_least_single(vectors: Tensor) -> Tensor:
-    """Half precisions carry too few digits for a norm that privacy rests on."""
+    """Raise half precision to single, since privacy rests on norms of these vectors."""
     return vectors if vectors.dtype in (torch.float32, torch.float64) else vectors.float()
 
 
@@ -109,7 +109,7 @@ def long_norms(vectors: Tensor) -> Tensor:
 def double_sum(weights: Tensor, vectors: Tensor) -> Tensor:
     """Σ weight · vector in double precision, by tiles of columns that stay in the cache.
 
-    Rounding in single precision would depend on which units share a batch, and so on each of them.
+    Rounding in single precision would depend on which units share a batch, and so on every one.
     """
     width = min(_TILE, vectors.shape[1])
     tile = torch.empty(len(vectors), width, dtype=torch.float64, device=vectors.device)

@@ -32,34 +32,37 @@ Item = TypeVar("Item")
 
 
 class TeamError(PrivetError):
-    """Another process of the job has ended."""
+    """Another process of the same job has ended."""
 
 
 class Team(Protocol):
-    """The processes of one job."""
+    """The processes that work on one job together."""
 
     @property
     def leads(self) -> bool:
-        """Whether this is the one that keeps ledger and files."""
+        """Whether this process leads: it keeps the ledger and writes the files."""
 
     @property
     def size(self) -> int:
-        """How many there are."""
+        """The number of processes."""
 
     def share(self, items: Sequence[Item]) -> list[tuple[int, Item]]:
-        """Every so-manyth of a list, with its place there."""
+        """This process's part of a list, as (place in the list, item) pairs."""
 
     def call(self, batches: Sequence[Index], arrangement: int) -> None:
-        """Leader: everyone is to add up these batches of units that are arranged in this way."""
+        """Leader: ask everyone to add up these batches of units.
+
+        The arrangement says which rows are whose; all processes must have the same.
+        """
 
     def total(self, own: ClippedSum) -> ClippedSum:
-        """The sum of everyone's shares, at the leader."""
+        """Add up everyone's shares; the leader gets the whole sum."""
 
     def hand_out(self, blocks: Blocks) -> Blocks:
-        """What the leader has, for everyone."""
+        """Give the leader's blocks to every process."""
 
     def tell(self, word: bytes) -> None:
-        """Leader: something that everyone should know."""
+        """Leader: send a message to every process."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ class Alone:
     """A team of one.
 
     Args:
-        device: where it computes.
+        device: where this process computes.
     """
 
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
@@ -75,29 +78,29 @@ class Alone:
     size: int = field(default=1, init=False)
 
     def share(self, items: Sequence[Item]) -> list[tuple[int, Item]]:
-        """All of it."""
+        """The whole list, as (place, item) pairs."""
         return list(enumerate(items))
 
     def call(self, batches: Sequence[Index], arrangement: int) -> None:
-        """Nobody to call."""
+        """Do nothing: there is no other process to call."""
 
     def total(self, own: ClippedSum) -> ClippedSum:
-        """The only share."""
+        """The sum as it is, since nobody else has a share of it."""
         return own
 
     def hand_out(self, blocks: Blocks) -> Blocks:
-        """They are here."""
+        """The blocks as they are, since nobody else needs them."""
         return blocks
 
     def tell(self, word: bytes) -> None:
-        """Nobody to tell."""
+        """Do nothing: there is no other process to tell."""
 
 
 class Processes:
-    """A team over `torch.distributed`, as torchrun starts it.
+    """A team of processes over `torch.distributed`, as torchrun starts them.
 
     Args:
-        device: where this process computes; what is sent lies there.
+        device: where this process computes, and where tensors to send lie.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -106,7 +109,7 @@ class Processes:
 
     @property
     def leads(self) -> bool:
-        """Whether it is the first."""
+        """Whether this is the process of rank 0."""
         return self.rank == 0
 
     def share(self, items: Sequence[Item]) -> list[tuple[int, Item]]:
@@ -114,7 +117,7 @@ class Processes:
         return list(enumerate(items))[self.rank :: self.size]
 
     def call(self, batches: Sequence[Index], arrangement: int) -> None:
-        """A header, then the units one after the other, and how many there are in each batch."""
+        """Leader: send a header, the number of units in each batch, and the units themselves."""
         numbers = [_numbers(batch) for batch in batches]
         self._send([_CALL, arrangement, len(numbers), sum(map(len, numbers))])
         self._send([len(each) for each in numbers])
@@ -122,7 +125,7 @@ class Processes:
             self._broadcast(torch.from_numpy(np.concatenate(numbers)))
 
     def called(self, arrangement: int) -> list[Index] | None:
-        """Helper: the batches of the next sum, or none if there will not be another.
+        """Helper: receive the batches of the next sum, or `None` if there will be no other.
 
         Guarantees:
             A unit is the same rows in every process, or nothing is added up.

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from torch import Tensor
 
@@ -23,17 +23,16 @@ from privet.paths import as_path
 from privet.privacy import Budget, Guarantee, Ledger, Relation
 from privet.public import PublicRows
 from privet.report import Figure, Privacy, Story, comparison
+from privet.runs.listening import StepListener
 from privet.runs.run import Session, train
 from privet.runs.run_config import Asked
 from privet.runs.run_evaluation import evaluate
 from privet.runs.run_folder import EVALUATION, RunFolder
-from privet.runs.run_log import Listener
 from privet.runs.run_reports import story
 from privet.runs.set_evaluation import evaluate_set
 from privet.runs.sets import DataChoice, read_sets
 from privet.runs.synthesis_config import SynthesisAsked
 from privet.runs.synthesis_run import synthesize
-from privet.runs.synthesis_stage import Audience
 from privet.share.panel import Lesson, taught
 
 DATA = DataChoice(source="mnist5k", public="0.1", test="0.1")
@@ -51,10 +50,6 @@ _STATE, _LEDGER, _REPORT, _IMAGES, _MODEL = (
 )
 _FILES = (_STATE, _LEDGER, f"{_LEDGER}-wal", f"{_LEDGER}-shm", _REPORT)
 DOOR = "a CNN trained on private images without privacy, to compare with"
-
-
-class Onlooker(Audience, Listener, Protocol):
-    """Told of both jobs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +127,7 @@ class DemoResult:
 def demo(
     folder: Path,
     terms: DemoTerms,
-    listener: Onlooker,
+    listener: StepListener,
     *,
     force: bool = False,
     resume: bool = False,
@@ -155,7 +150,7 @@ def demo(
         raise Stopped(f"Stopped: go on with {again}") from None
 
 
-def _made(folder: Path, terms: DemoTerms, listener: Onlooker) -> DemoResult:
+def _made(folder: Path, terms: DemoTerms, listener: StepListener) -> DemoResult:
     """What is not there yet of both jobs and the page."""
     with closing(_ledger(folder / _LEDGER, terms)):
         pass  # the owner's, before anyone reads a private image
@@ -229,7 +224,7 @@ def _asked(folder: Path, terms: DemoTerms, share: float, **others: object) -> di
     }
 
 
-def _images(folder: Path, terms: DemoTerms, listener: Onlooker) -> float:
+def _images(folder: Path, terms: DemoTerms, listener: StepListener) -> float:
     """A private data set, and what a CNN learns from it alone."""
     run = RunFolder(folder / _IMAGES, "synthesize")
     words = _asked(folder, terms, FOR_IMAGES, method=SYSTEM, encoder="glyphs")
@@ -241,7 +236,7 @@ def _images(folder: Path, terms: DemoTerms, listener: Onlooker) -> float:
     return float(run.read(EVALUATION)["cas"])
 
 
-def _classifier(folder: Path, terms: DemoTerms, listener: Onlooker) -> float:
+def _classifier(folder: Path, terms: DemoTerms, listener: StepListener) -> float:
     """A private classifier: DOPE-SGD on the features of a public encoder."""
     run = RunFolder(folder / _MODEL)
     words = _asked(folder, terms, FOR_CLASSIFIER, method="dope", model="glyphs")
@@ -253,7 +248,7 @@ def _classifier(folder: Path, terms: DemoTerms, listener: Onlooker) -> float:
     return float(run.read(EVALUATION)["accuracy"])
 
 
-def _compared(folder: Path, listener: Onlooker) -> tuple[float, float]:
+def _compared(folder: Path, listener: StepListener) -> tuple[float, float]:
     """What the same CNN learns from public images alone, and from private ones without privacy."""
     listener.note("3 of 3: what it is worth, beside public images alone and no privacy at all.")
     sets = read_sets(DATA)
@@ -273,7 +268,7 @@ def _compared(folder: Path, listener: Onlooker) -> tuple[float, float]:
     return public, real
 
 
-def _score_of(test: ImageSet, listener: Onlooker) -> Callable[[Tensor, Tensor], float]:
+def _score_of(test: ImageSet, listener: StepListener) -> Callable[[Tensor, Tensor], float]:
     """The test accuracy of a CNN that learned from given images."""
     rows = PublicRows.from_images(test)
 

@@ -28,6 +28,7 @@ from privet.privacy.certificate import ALWAYS_PUBLIC, promise
 from privet.privacy.spends import plan_of
 from privet.runs.federated_set import FederatedSet
 from privet.runs.finished_set import SetConfig, finished_set_config, set_folder
+from privet.runs.listening import Listener, Silent
 from privet.runs.merged_config import MERGE, MergedConfig, Source, sources_of
 from privet.runs.public_synthesis import PublicConfig
 from privet.runs.run_certificate import certificate_of
@@ -49,7 +50,6 @@ from privet.runs.set_card import write_card
 from privet.runs.sets import UNLABELLED
 from privet.runs.synthesis_config import SynthesisConfig
 from privet.runs.synthesis_images import Wanted, check_space, write_sheet
-from privet.runs.synthesis_stage import Audience, Silent
 
 _SHARD = 1000
 _OURS = {
@@ -103,7 +103,7 @@ class _Part:
 
 
 def merge(
-    runs: Sequence[Path], out: Path, *, force: bool = False, listener: Audience | None = None
+    runs: Sequence[Path], out: Path, *, force: bool = False, listener: Listener | None = None
 ) -> MergeResult:
     """Put the sets of finished runs together, with the classes of all: whole or not at all.
 
@@ -187,7 +187,7 @@ def _sources(folder: RunFolder, config: SetConfig) -> tuple[Source, ...]:
     )
 
 
-def _merged(parts: Sequence[_Part], listener: Audience) -> MergedConfig:
+def _merged(parts: Sequence[_Part], listener: Listener) -> MergedConfig:
     """All classes in the order in which they came."""
     shapes = {part.config.image_shape for part in parts}
     if len(shapes) > 1:
@@ -238,7 +238,7 @@ def _written(
     sources: Sequence[Source],
     certificate: Certificate,
     out: Path,
-    listener: Audience,
+    listener: Listener,
 ) -> MergeResult:
     for part in parts:
         _require_whole_plan(part, certificate)
@@ -300,7 +300,7 @@ class _Rows:
 
 
 def _write_shards(
-    parts: Sequence[_Part], config: MergedConfig, folder: RunFolder, listener: Audience
+    parts: Sequence[_Part], config: MergedConfig, folder: RunFolder, listener: Listener
 ) -> None:
     """All images in an order that mixes the runs, and is a function of their number alone."""
     sets = [_rows(part, config) for part in parts]

@@ -27,6 +27,7 @@ from privet.recipes.synthesis_methods import SYSTEMS, Prepared, run, stages_of
 from privet.runs.encoder_cache import CachedEncoders, cache_folder
 from privet.runs.folder_memory import FolderMemory
 from privet.runs.kept_releases import require_kept
+from privet.runs.listening import Listener
 from privet.runs.run_config import Asked, require_same
 from privet.runs.run_folder import SYNTHETIC, RunFolder
 from privet.runs.run_settings import relation_of, two_digits
@@ -35,7 +36,7 @@ from privet.runs.sets import Sets
 from privet.runs.synthesis_config import SynthesisAsked, SynthesisConfig, resolved
 from privet.runs.synthesis_images import Wanted, check_space, write_shards, write_sheet
 from privet.runs.synthesis_quote import predicted, warnings
-from privet.runs.synthesis_stage import Audience, SynthesisStage, staged_with
+from privet.runs.synthesis_stage import SynthesisStage, staged_with
 
 _COUNT = 10_000
 _ROWS_PER_BATCH = 500
@@ -75,7 +76,7 @@ class PaidSet:
         images = np.zeros((self.count, *private.image_shape), np.uint8)
         return ImageSet(images, np.arange(self.count) % private.num_classes, private.class_names)
 
-    def prepared(self, folder: RunFolder, listener: Audience, device: torch.device) -> Prepared:
+    def prepared(self, folder: RunFolder, listener: Listener, device: torch.device) -> Prepared:
         """All that public images are for: its encoder, which a killed run left behind."""
         check_space(folder, self.stage.config, self.wanted, stages_of(self.stage.config.system))
         memory = FolderMemory(folder, self.stage.config.image_shape)
@@ -109,7 +110,7 @@ class PaidSet:
             device=device,
         )
 
-    def make(self, prepared: Prepared, hedge: Hedge, folder: RunFolder, listener: Audience) -> None:
+    def make(self, prepared: Prepared, hedge: Hedge, folder: RunFolder, listener: Listener) -> None:
         """Release, unless that is kept, and draw.
 
         Guarantees:

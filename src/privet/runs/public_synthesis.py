@@ -24,6 +24,7 @@ from privet.recipes.public_ddpm import PublicDdpm, ddpm
 from privet.recipes.public_edm import PublicEdm, edm
 from privet.recipes.releases import Drawn, Memory
 from privet.runs.folder_memory import FolderMemory
+from privet.runs.listening import Listener
 from privet.runs.run import Session
 from privet.runs.run_config import completed, require_same
 from privet.runs.run_folder import (
@@ -41,7 +42,6 @@ from privet.runs.sets import DataChoice, Sets, read_sets
 from privet.runs.synthesis_config import SynthesisAsked
 from privet.runs.synthesis_curves import Recorded
 from privet.runs.synthesis_images import Wanted, check_space, write_images
-from privet.runs.synthesis_stage import Audience
 from privet.runs.team_memory import apart, shared
 
 System = PublicEdm | PublicDdpm
@@ -189,7 +189,7 @@ def _name(method: str) -> str:
 def synthesize_public(
     asked: SynthesisAsked,
     session: Session,
-    listener: Audience,
+    listener: Listener,
     *,
     count: int | None = None,
     png: bool = False,
@@ -296,7 +296,7 @@ def _run(
     config: PublicConfig,
     sets: Sets[ImageSet],
     folder: RunFolder,
-    listener: Audience,
+    listener: Listener,
     wanted: Wanted,
     device: torch.device,
     team: Team,
@@ -326,7 +326,7 @@ def drawn_by(
     config: PublicConfig,
     sets: Sets[ImageSet],
     memory: Memory,
-    listener: Audience,
+    listener: Listener,
     device: torch.device,
 ) -> Drawn:
     """A diffusion model that has learned, and draws."""

@@ -31,6 +31,7 @@ from privet.learn.gradients import at_weights, trainable
 from privet.measure import Accuracy, Perplexity
 from privet.privacy import Reservation
 from privet.recipes.training import Launch, expected_rows, fly, prepare
+from privet.runs.listening import StepListener
 from privet.runs.run_config import Asked, RunConfig, require_same
 from privet.runs.run_diagnostics import Diagnostics
 from privet.runs.run_folder import (
@@ -43,7 +44,7 @@ from privet.runs.run_folder import (
     understood,
 )
 from privet.runs.run_ledger import find_or_reserve, open_ledger
-from privet.runs.run_log import Costs, Listener, Recorder, stoppable
+from privet.runs.run_log import Costs, Recorder, stoppable
 from privet.runs.run_metrics import Metrics, begin_events, check_events
 from privet.runs.run_result import RunResult, finished, write_results
 from privet.runs.run_stage import Stage, staged
@@ -76,7 +77,7 @@ class Session:
 
 
 def train(
-    asked: Asked, session: Session, listener: Listener, trial: Trial | None = None
+    asked: Asked, session: Session, listener: StepListener, trial: Trial | None = None
 ) -> RunResult:
     """A new run, or the rest of one.
 
@@ -102,7 +103,7 @@ def train(
 
 
 def _begin(
-    asked: Asked, session: Session, folder: RunFolder, listener: Listener, trial: Trial | None
+    asked: Asked, session: Session, folder: RunFolder, listener: StepListener, trial: Trial | None
 ) -> RunResult:
     folder.check_idle()
     folder.check_free(force=session.force)
@@ -129,7 +130,7 @@ def _begin(
 
 
 def _resume(
-    asked: Asked, session: Session, folder: RunFolder, listener: Listener, trial: Trial | None
+    asked: Asked, session: Session, folder: RunFolder, listener: StepListener, trial: Trial | None
 ) -> RunResult:
     folder.refuse_other_layouts()
     if not folder.holds_run:
@@ -157,7 +158,7 @@ def _resume(
 
 
 def _recovered(
-    stage: Stage, stored: dict[str, Any], folder: RunFolder, listener: Listener
+    stage: Stage, stored: dict[str, Any], folder: RunFolder, listener: StepListener
 ) -> tuple[Stage, EnginePlan | None, RunState]:
     """What the killed process knew; warmed up again if there is no checkpoint yet."""
     engine = None if stored["engine"] is None else _engine(stored["engine"], folder)
@@ -191,7 +192,7 @@ def _new_state(
 
 
 def _prepared(
-    stage: Stage, listener: Listener, engine: EnginePlan | None = None
+    stage: Stage, listener: StepListener, engine: EnginePlan | None = None
 ) -> tuple[Stage, EnginePlan, Accuracy | Perplexity | None]:
     """Everything that public rows are for, before the first private one."""
     config = stage.config.training
@@ -216,7 +217,7 @@ def _run(
     engine: EnginePlan | None,
     state: RunState,
     folder: RunFolder,
-    listener: Listener,
+    listener: StepListener,
     team: Team,
 ) -> RunResult:
     """All that touches the ledger and private rows; Ctrl-C leaves it to be resumed."""
@@ -263,7 +264,11 @@ def _run(
 
 
 def _taught(
-    stage: Stage, engine: EnginePlan | None, state: RunState, folder: RunFolder, listener: Listener
+    stage: Stage,
+    engine: EnginePlan | None,
+    state: RunState,
+    folder: RunFolder,
+    listener: StepListener,
 ) -> tuple[Stage, EnginePlan, RunState]:
     """What only the set that a run paid for makes possible: a warm-up, the choice of an engine."""
     if engine is not None and folder.has(CHECKPOINT):
@@ -281,7 +286,7 @@ def _trained(
     engine: EnginePlan,
     state: RunState,
     folder: RunFolder,
-    listener: Listener,
+    listener: StepListener,
     team: Team,
 ) -> RunResult:
     assert state.divisor is not None
@@ -322,7 +327,7 @@ def _recorder(
     start: Launch,
     metrics: Metrics,
     folder: RunFolder,
-    listener: Listener,
+    listener: StepListener,
 ) -> Recorder:
     config, reservation = stage.config, hedge.reservation
     costs = (

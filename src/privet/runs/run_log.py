@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from privet.errors import Stopped
 from privet.learn import Course, Progress
@@ -21,6 +21,7 @@ from privet.learn import checkpoint as checkpoints
 from privet.privacy import PLD, Plan, Relation
 from privet.privacy.budget import round_up
 from privet.recipes.interrupts import SIGNALS, restore
+from privet.runs.listening import News, StepListener
 from privet.runs.run_folder import CHECKPOINT, RunFolder
 from privet.runs.run_metrics import Metrics
 
@@ -30,41 +31,6 @@ _MOST_WAITING = 600  # times as long as usual
 _MOST_COSTS = 8
 _MOST_LINES = 200
 _MOST_MEASUREMENTS = 10
-
-
-@dataclass(frozen=True, kw_only=True)
-class News:
-    """A step that is done.
-
-    Args:
-        step: how many are.
-        total: how many there will be.
-        epsilon: an upper bound on what was spent so far.
-        target: what will have been spent at the end.
-        rows_per_second: expected rows, over mean time; none before the first step.
-    """
-
-    step: int
-    total: int
-    epsilon: float
-    target: float
-    rows_per_second: float | None
-
-
-class Listener(Protocol):
-    """Whoever started a run."""
-
-    def note(self, sentence: str) -> None:
-        """Something worth a line."""
-
-    def step(self, news: News) -> None:
-        """A step is done."""
-
-    def progress(self, name: str) -> Callable[[int, int], None]:
-        """To be told how much of how much is done before the first step."""
-
-    def stopping(self) -> None:
-        """Ctrl-C was noticed; called between any two instructions."""
 
 
 class Costs:
@@ -122,7 +88,7 @@ class Recorder:
     costs: Costs
     paid: Callable[[], int]
     measure: Callable[[Progress], float | None]
-    listener: Listener
+    listener: StepListener
     progress: Progress
     measured: str = "test_accuracy"
     stop: bool = False

@@ -12,9 +12,9 @@ from privet.privacy.budget import decimals, round_up
 from privet.recipes.releases import NoMemory
 from privet.recipes.slots import SLOT_NAMES, model_text, slot_text
 from privet.release.signal import BlockSignal
+from privet.runs.listening import StepListener
 from privet.runs.paid_sets import PaidSet
 from privet.runs.run_config import Asked
-from privet.runs.run_log import Listener
 from privet.runs.run_stage import Stage, staged
 from privet.runs.synthesis_quote import predicted
 
@@ -118,7 +118,7 @@ class TrainingQuote:
         }
 
 
-def quote(asked: Asked, *, noise_seed: int | None, listener: Listener) -> TrainingQuote:
+def quote(asked: Asked, *, noise_seed: int | None, listener: StepListener) -> TrainingQuote:
     """Everything that is decided before a private row is read, refusals included."""
     stage = staged(asked, noise_seed=noise_seed, unread=True)
     mechanism = stage.noise()
@@ -129,7 +129,7 @@ def quote(asked: Asked, *, noise_seed: int | None, listener: Listener) -> Traini
     return _quoted(stage, mechanism, release)
 
 
-def _released(release: PaidSet, stage: Stage, plan: Plan, listener: Listener) -> ReleaseQuote:
+def _released(release: PaidSet, stage: Stage, plan: Plan, listener: StepListener) -> ReleaseQuote:
     ready = release.stage.prepared(1, NoMemory(), listener)
     for sentence in release.warnings(ready):
         listener.note(sentence)

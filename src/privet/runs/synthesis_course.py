@@ -19,6 +19,7 @@ from privet.hedge import Hedge, Randomness
 from privet.plain_json import require
 from privet.privacy import Certificate, Reservation
 from privet.privacy.records import State as LedgerState
+from privet.runs.listening import Listener
 from privet.runs.run import Session
 from privet.runs.run_config import Saved, require_same
 from privet.runs.run_folder import CERTIFICATE, CONFIG, LEDGER, STATE, RunFolder, understood
@@ -29,7 +30,6 @@ from privet.runs.sets import Sets
 from privet.runs.synthesis_config import SynthesisAsked
 from privet.runs.synthesis_images import Wanted
 from privet.runs.synthesis_quote import Settled
-from privet.runs.synthesis_stage import Audience
 
 _ROWS_PER_BATCH = 500
 
@@ -93,7 +93,7 @@ class Making(Protocol[AnyStage, Result_co]):
         state: State,
         session: Session,
         folder: RunFolder,
-        listener: Audience,
+        listener: Listener,
         wanted: Wanted,
     ) -> Result_co:
         """All that touches the ledger and private rows, and all that follows from it."""
@@ -106,7 +106,7 @@ def synthesized(
     making: Making[AnyStage, Result_co],
     asked: SynthesisAsked,
     session: Session,
-    listener: Audience,
+    listener: Listener,
     *,
     count: int | None,
     png: bool,
@@ -148,7 +148,7 @@ def _begin(
     asked: SynthesisAsked,
     session: Session,
     folder: RunFolder,
-    listener: Audience,
+    listener: Listener,
     wanted: Wanted,
 ) -> Result_co:
     folder.check_idle()
@@ -184,7 +184,7 @@ def _resume(
     asked: SynthesisAsked,
     session: Session,
     folder: RunFolder,
-    listener: Audience,
+    listener: Listener,
     count: int | None,
     png: bool,
 ) -> Result_co:
@@ -221,7 +221,7 @@ def _run(
     state: State,
     session: Session,
     folder: RunFolder,
-    listener: Audience,
+    listener: Listener,
     wanted: Wanted,
 ) -> Result_co:
     try:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from privet.runs.listening import Listener
 from privet.runs.run_metrics import Metrics
-from privet.runs.synthesis_stage import Audience
 
 _MOST_LINES = 100  # of one training
 
@@ -14,7 +14,7 @@ _MOST_LINES = 100  # of one training
 class Recorded:
     """An audience that goes on hearing everything, while losses are written down."""
 
-    def __init__(self, listener: Audience, metrics: Metrics) -> None:
+    def __init__(self, listener: Listener, metrics: Metrics) -> None:
         self._listener, self._metrics = listener, metrics
 
     def note(self, sentence: str) -> None:

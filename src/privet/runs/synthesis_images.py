@@ -15,10 +15,10 @@ from privet.data.shards import largest_shard, read_shards, shard_name, write_sha
 from privet.errors import ConfigError
 from privet.hedge import Alone, Team
 from privet.recipes.releases import Drawn, Images, Probabilities
+from privet.runs.listening import Listener
 from privet.runs.run_folder import PNG, RESULT, SAMPLES, SYNTHETIC, RunFolder
 from privet.runs.set_card import Layout, beside, discard_card, write_card
 from privet.runs.stored_evaluation import forget
-from privet.runs.synthesis_stage import Audience
 from privet.runs.team_images import dealt
 from privet.share.data_card import PNG as PNG_FORM
 
@@ -72,7 +72,7 @@ def write_images(
     synthetic: Drawn,
     config: Layout,
     folder: RunFolder,
-    listener: Audience,
+    listener: Listener,
     wanted: Wanted,
     team: Team | None = None,
 ) -> None:
@@ -90,7 +90,7 @@ def write_shards(
     synthetic: Drawn,
     config: Layout,
     folder: RunFolder,
-    listener: Audience,
+    listener: Listener,
     count: int,
     team: Team | None = None,
 ) -> None:

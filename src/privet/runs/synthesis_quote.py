@@ -15,10 +15,11 @@ from privet.recipes.releases import NoMemory, Release, other_events
 from privet.recipes.synthesis_methods import Prepared, releases_of
 from privet.release.embedding import COUNTS
 from privet.release.signal import BlockSignal, predicted_signals
+from privet.runs.listening import Listener
 from privet.runs.run_config import Saved
 from privet.runs.run_ledger import Terms
 from privet.runs.synthesis_config import SynthesisAsked
-from privet.runs.synthesis_stage import Audience, SynthesisStage, staged
+from privet.runs.synthesis_stage import SynthesisStage, staged
 
 _LOW = 0.1
 _PUBLIC_ROWS = 1000
@@ -116,7 +117,7 @@ class SynthesisQuote:
         return words | {f"  {each.name}": f"{each.ratio:.3g}" for each in self.signals}
 
 
-def quote(asked: SynthesisAsked, listener: Audience) -> SynthesisQuote:
+def quote(asked: SynthesisAsked, listener: Listener) -> SynthesisQuote:
     """Everything that is decided before a private row is read, refusals included."""
     stage = staged(asked, unread=True)
     stage.require_room()

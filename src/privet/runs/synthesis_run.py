@@ -24,6 +24,7 @@ from privet.recipes.synthesis_methods import Prepared, run, stages_of
 from privet.runs.encoder_cache import CachedEncoders, cache_folder
 from privet.runs.folder_memory import FolderMemory
 from privet.runs.kept_releases import require_kept
+from privet.runs.listening import Listener
 from privet.runs.run import Session
 from privet.runs.run_folder import CERTIFICATE, RESULT, RunFolder
 from privet.runs.run_metrics import Metrics
@@ -41,14 +42,14 @@ from privet.runs.synthesis_curves import Recorded
 from privet.runs.synthesis_images import Wanted, check_space, write_images
 from privet.runs.synthesis_quote import predicted, warnings
 from privet.runs.synthesis_result import SynthesisResult, finished
-from privet.runs.synthesis_stage import Audience, SynthesisStage, staged
+from privet.runs.synthesis_stage import SynthesisStage, staged
 from privet.runs.team_memory import LeadersMemory, apart, shared
 
 
 def synthesize(
     asked: SynthesisAsked,
     session: Session,
-    listener: Audience,
+    listener: Listener,
     *,
     count: int | None = None,
     png: bool = False,
@@ -95,7 +96,7 @@ class _Images:
         state: State,
         session: Session,
         folder: RunFolder,
-        listener: Audience,
+        listener: Listener,
         wanted: Wanted,
     ) -> SynthesisResult:
         return _run(stage, state, session, folder, listener, wanted)
@@ -110,7 +111,7 @@ def _run(
     state: State,
     session: Session,
     folder: RunFolder,
-    listener: Audience,
+    listener: Listener,
     wanted: Wanted,
 ) -> SynthesisResult:
     for sentence in (*stage.sets.notes, *stage.choices):
@@ -161,7 +162,7 @@ def _released(
     session: Session,
     reservation: Reservation,
     memory: FolderMemory | LeadersMemory,
-    listener: Audience,
+    listener: Listener,
 ) -> Synthetic:
     """The hedge, an encoder that learns behind it, and whatever the system does with both."""
     hedge = private_rows(stage, session, reservation)
@@ -182,7 +183,7 @@ def _taught(
     lessons: PrivatelyTrained,
     hedge: Hedge,
     memory: FolderMemory,
-    listener: Audience,
+    listener: Listener,
 ) -> nn.Module:
     """The encoder that learned from private images, whatever was left of its steps."""
     if not memory.learned_names:

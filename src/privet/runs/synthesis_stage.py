@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -30,32 +28,12 @@ from privet.recipes.synthesis_methods import (
     needs_encoder,
     outline_of,
 )
+from privet.runs.listening import Listener
 from privet.runs.sets import Sets, read_sets, refuse_private
 from privet.runs.synthesis_config import RELEASED, SynthesisAsked, SynthesisConfig, resolved
 
 _COPIES = 3  # of a release in memory: its sum, what is added to it, and what becomes of it
 _NOISE_IMAGES = 4000
-
-
-class Audience(Protocol):
-    """Whoever started a run."""
-
-    def note(self, sentence: str) -> None:
-        """Something worth a line."""
-
-    def progress(self, name: str) -> Callable[[int, int], None]:
-        """To be told how much of how much is done."""
-
-
-class Silent:
-    """Nobody."""
-
-    def note(self, sentence: str) -> None:
-        """In vain."""
-
-    def progress(self, name: str) -> Callable[[int, int], None]:
-        """Likewise."""
-        return lambda done, total: None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +95,7 @@ class SynthesisStage:
         require_ledger_room(self.config.ledger, self.plan, self.config.portion)
 
     def prepared(
-        self, count: int, memory: Once, listener: Audience, device: torch.device | None = None
+        self, count: int, memory: Once, listener: Listener, device: torch.device | None = None
     ) -> Prepared:
         """With its encoder: all that public images are for, before the first private one.
 

@@ -11,9 +11,10 @@ from privet.recipes.releases import Drawn
 from privet.recipes.synthesis_methods import matched, release_name
 from privet.release import Embedding
 from privet.runs.encoder_cache import CachedEncoders
+from privet.runs.listening import Silent
 from privet.runs.public_synthesis import drawn_by, resolved
 from privet.runs.synthesis_config import SynthesisAsked
-from privet.runs.synthesis_stage import Silent, SynthesisStage, staged
+from privet.runs.synthesis_stage import SynthesisStage, staged
 from privet.runs.team_images import help_with_images
 from privet.runs.team_memory import HelpersMemory
 from privet.runs.teamwork import leave_stopping_to_the_leader

@@ -19,6 +19,7 @@ from privet.recipes.table_embeddings import SyntheticTable, table_merf
 from privet.runs.finished_run import FinishedRun
 from privet.runs.folder_memory import FolderMemory
 from privet.runs.kept_releases import require_kept
+from privet.runs.listening import Listener
 from privet.runs.run import Session
 from privet.runs.run_folder import (
     CERTIFICATE,
@@ -42,7 +43,6 @@ from privet.runs.synthesis_course import (
 from privet.runs.synthesis_curves import Recorded
 from privet.runs.synthesis_images import Wanted
 from privet.runs.synthesis_quote import warnings
-from privet.runs.synthesis_stage import Audience
 from privet.runs.table_config import TableConfig
 from privet.runs.table_stage import TableStage, staged
 
@@ -67,7 +67,7 @@ class TableResult(FinishedRun):
 def synthesize_table(
     asked: SynthesisAsked,
     session: Session,
-    listener: Audience,
+    listener: Listener,
     *,
     count: int | None = None,
     png: bool = False,
@@ -112,7 +112,7 @@ class _Tables:
         state: State,
         session: Session,
         folder: RunFolder,
-        listener: Audience,
+        listener: Listener,
         wanted: Wanted,
     ) -> TableResult:
         notes = list(stage.sets.notes)
@@ -146,7 +146,7 @@ class _Tables:
         return finished_table(folder, state.ledger)
 
 
-def write_rows(made: SyntheticTable, folder: RunFolder, listener: Audience, count: int) -> None:
+def write_rows(made: SyntheticTable, folder: RunFolder, listener: Listener, count: int) -> None:
     """Parquet, and CSV of the same; their certificate lies with them."""
     tell = listener.progress("rows")
     folder.write_with(TABLE_PARQUET, lambda path: _write_parquet(made, path, count, tell))

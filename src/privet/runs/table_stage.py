@@ -14,11 +14,12 @@ from privet.public import PublicRows
 from privet.recipes.releases import Release, affordable_sums
 from privet.recipes.table_embeddings import table_release
 from privet.release.signal import BlockSignal
+from privet.runs.listening import Listener
 from privet.runs.reading import public_rows
 from privet.runs.sets import Sets
 from privet.runs.synthesis_config import SynthesisAsked
 from privet.runs.synthesis_quote import SynthesisQuote, guarantee_of, signals_of, warnings
-from privet.runs.synthesis_stage import Audience, require_ledger_room, require_memory
+from privet.runs.synthesis_stage import require_ledger_room, require_memory
 from privet.runs.table_config import TableConfig, check_asked, resolved
 from privet.runs.table_sets import read_table_sets
 
@@ -94,7 +95,7 @@ def staged(asked: SynthesisAsked, *, seeded: bool = False) -> TableStage:
     return stage
 
 
-def quote_table(asked: SynthesisAsked, listener: Audience) -> SynthesisQuote:
+def quote_table(asked: SynthesisAsked, listener: Listener) -> SynthesisQuote:
     """Everything that is decided before a private row is read, refusals included."""
     stage = staged(asked)
     stage.require_room()

@@ -32,11 +32,11 @@ from privet import __version__
 from privet.errors import ConfigError, PrivacyError, Stopped
 from privet.learn.training import Diverged
 from privet.privacy import Ledger, Plan, Reservation, Selection
+from privet.runs.listening import News, StepListener
 from privet.runs.run import Session, train
 from privet.runs.run_config import Asked, first_difference
 from privet.runs.run_folder import CONFIG, LEDGER, RESULT, STATE, TRIALS, TUNING, RunFolder
 from privet.runs.run_ledger import find_or_reserve, open_ledger
-from privet.runs.run_log import Listener, News
 from privet.runs.run_result import RunResult, finished
 from privet.runs.run_state import RunState
 from privet.runs.trial import Trial
@@ -52,7 +52,9 @@ _KEEP_IT = (
 )
 
 
-def tune(asked: Asked, search: Search | None, session: Session, listener: Listener) -> RunResult:
+def tune(
+    asked: Asked, search: Search | None, session: Session, listener: StepListener
+) -> RunResult:
     """A new tuning, or the rest of one.
 
     Args:
@@ -77,7 +79,7 @@ def tune(asked: Asked, search: Search | None, session: Session, listener: Listen
 
 
 def _begin(
-    asked: Asked, search: Search | None, session: Session, folder: RunFolder, listener: Listener
+    asked: Asked, search: Search | None, session: Session, folder: RunFolder, listener: StepListener
 ) -> RunResult:
     assert search is not None
     folder.check_idle()
@@ -103,7 +105,7 @@ def _begin(
 
 
 def _resume(
-    asked: Asked, search: Search | None, session: Session, folder: RunFolder, listener: Listener
+    asked: Asked, search: Search | None, session: Session, folder: RunFolder, listener: StepListener
 ) -> RunResult:
     done = RunFolder(session.out)
     if done.holds_run and "tuning" in done.read(CONFIG):
@@ -162,7 +164,7 @@ def _run(
     state: TuningState,
     session: Session,
     folder: RunFolder,
-    listener: Listener,
+    listener: StepListener,
 ) -> RunResult:
     """All that touches the ledger and private rows."""
     terms = tuning.terms
@@ -227,7 +229,7 @@ def _tried(
     reservation: Reservation,
     session: Session,
     folder: RunFolder,
-    listener: Listener,
+    listener: StepListener,
 ) -> TuningState:
     """All trials that are left; in the end nothing tells how many there were."""
     assert state.order is not None
@@ -320,7 +322,7 @@ def _seed(noise_seed: int, number: int) -> int:
 class Hushed:
     """Hears of a trial's steps, and passes on no sentence: they could be counted."""
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: StepListener) -> None:
         self._listener = listener
 
     def note(self, sentence: str) -> None:

@@ -15,9 +15,9 @@ from privet.privacy.accountants import RDP
 from privet.privacy.budget import round_up
 from privet.privacy.calibration import selection
 from privet.recipes.training import noise_for
+from privet.runs.listening import StepListener
 from privet.runs.reading import read_rows
 from privet.runs.run_config import Asked, RunConfig
-from privet.runs.run_log import Listener
 from privet.runs.run_settings import two_digits
 from privet.runs.run_stage import staged_with
 from privet.runs.trial import Trial
@@ -207,7 +207,7 @@ class TuningQuote:
 
 
 def quote_tuning(
-    asked: Asked, search: Search, *, noise_seed: int | None, listener: Listener
+    asked: Asked, search: Search, *, noise_seed: int | None, listener: StepListener
 ) -> TuningQuote:
     """Everything that is decided before a private row is read, refusals included."""
     tuning = staged_tuning(asked, search, noise_seed=noise_seed, device="cpu", unread=True)

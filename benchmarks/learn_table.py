@@ -34,7 +34,7 @@ from privet.learn.gradients import at_weights, copied, trainable
 from privet.measure import accuracy, predictions
 from privet.privacy import Ledger
 from privet.public import PublicRows
-from privet.recipes.training import equation_for, expected_rows, fly, launch, prepare
+from privet.recipes.training import begin_training, equation_for, expected_rows, prepare, take_steps
 from privet.recipes.training_config import TrainingConfig
 
 OUT = machine.RESULTS / "learn_table.json"
@@ -95,9 +95,9 @@ def _private(row: Row, data: Prepared) -> dict[str, Any]:
         )
         columns = {INPUTS: data.private.inputs.numpy(), TARGETS: data.private.targets.numpy()}
         hedge = Hedge(columns, ledger.reserve(epsilon=row.epsilon), declared_size=len(data.private))
-        started = launch(hedge, model, config, data.material, keys=keys)
+        started = begin_training(hedge, model, config, data.material, keys=keys)
         before = _score(model, started.progress.average, data)
-        trained = fly(hedge, model, config, data.material, started, keys=keys)
+        trained = take_steps(hedge, model, config, data.material, started, keys=keys)
         guarantee = str(trained.certificate.guarantee)
         ledger.close()
     return {

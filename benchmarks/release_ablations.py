@@ -25,7 +25,7 @@ from kept_rows import Kept, arguments, do_missing
 from privet.data import ImageSet
 from privet.models import efficientnet_lite
 from privet.recipes.map_moments import SpsG
-from privet.recipes.mean_embeddings import DpMepf
+from privet.recipes.mean_settings import DpMepf
 from privet.recipes.releases import Synthetic
 from privet.recipes.sps_settings import Sps, SpsPlus
 from privet.recipes.synthesis_methods import System

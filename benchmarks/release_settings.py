@@ -25,7 +25,7 @@ from typing import Any
 
 from privet.privacy import Relation
 from privet.recipes.map_moments import SpsG
-from privet.recipes.mean_embeddings import DpMepf, DpMerf
+from privet.recipes.mean_settings import DpMepf, DpMerf
 from privet.recipes.sps_settings import Sps, SpsPlus
 from privet.recipes.synthesis_methods import System
 from privet.share import ClassifierTraining

@@ -16,7 +16,8 @@ from privet.keys import keyed
 from privet.models import ConvEncoder
 from privet.optim import Sharpness
 from privet.recipes.choices import Situation, decided
-from privet.recipes.mean_embeddings import DpMepf, dp_mepf
+from privet.recipes.mean_embeddings import dp_mepf
+from privet.recipes.mean_settings import DpMepf
 from privet.recipes.position_moments import sps_embedding
 from privet.recipes.private_encoders import PrivatelyTrained, private_encoder
 from privet.recipes.releases import NoMemory, Synthetic, balanced, planned_sums, released

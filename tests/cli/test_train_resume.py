@@ -277,7 +277,7 @@ def test_ctrl_c_before_the_first_step(train, tmp_path, monkeypatch):
         assert between.code == 130
         assert "Stopped between steps: go on with privet train" in between.err
     with monkeypatch.context() as patch:
-        patch.setattr(run, "fly", pressed)
+        patch.setattr(run, "take_steps", pressed)
         late = train("--resume")
         assert late.code == 130
         assert "Stopped after step 0 of 5" in late.err

@@ -209,7 +209,7 @@ def test_stopping_says_how_to_go_on(tune, tmp_path, monkeypatch, draws):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("privet.runs.run.fly", interrupted)
+        patch.setattr("privet.runs.run.take_steps", interrupted)
         stopped = tune()
     assert stopped.code == 130
     assert f"go on with privet tune --out {tmp_path / 'run'} --resume" in stopped.err

@@ -9,7 +9,7 @@ from privet.errors import ConfigError
 from privet.privacy import Budget, Relation
 from privet.recipes.choices import Situation, decided
 from privet.recipes.map_moments import SpsG
-from privet.recipes.mean_embeddings import DpMepf, DpMerf
+from privet.recipes.mean_settings import DpMepf, DpMerf
 from privet.recipes.releases import relative_noise
 from privet.recipes.sps_settings import Sps, SpsPlus
 from privet.release.pseudo_classes import pseudo_classes

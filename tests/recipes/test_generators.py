@@ -7,7 +7,7 @@ from privet.errors import ConfigError
 from privet.models import CodeGenerator, ResidualGenerator, UpsamplingGenerator
 from privet.recipes.generators import check_generator, generator_for, usual_generator
 from privet.recipes.map_moments import SpsG
-from privet.recipes.mean_embeddings import DpMepf
+from privet.recipes.mean_settings import DpMepf
 
 SMALL = {"latent": 4, "widths": (4, 4, 4, 4), "width": 4}
 

@@ -13,14 +13,13 @@ from privet.models.feature_maps import convolutions
 from privet.privacy import Budget, Relation, gaussian
 from privet.privacy.certificate import ALWAYS_PUBLIC
 from privet.recipes.mean_embeddings import (
-    DpMepf,
-    DpMerf,
     _Stopping,
     dp_mepf,
     dp_mepf_releases,
     dp_merf,
     dp_merf_releases,
 )
+from privet.recipes.mean_settings import DpMepf, DpMerf
 from privet.recipes.releases import affordable_sums
 from privet.release.fourier import median_distance
 from tests.hedge.summands import units
@@ -152,7 +151,8 @@ class TestStopping:
         [release] = releases(stopping=True)[1:]
         dark = {**pictures(30), "images": pictures(30)["images"] // 9}
         exact = clipped_sum([units(dark)], release.embedding, release.clip_norm)
-        return _Stopping(release.embedding, NoisySum(dict(exact), 1e-9), torch.device("cpu"))
+        noisy = NoisySum(dict(exact), 1e-9)
+        return _Stopping(release.embedding, noisy, checks=3, device=torch.device("cpu"))
 
     @pytest.fixture
     def painter(self):
@@ -168,6 +168,9 @@ class TestStopping:
                 return self.shade + noise
 
         return Grey()
+
+    def test_it_looks_so_often_and_at_the_end(self, stop):
+        assert [step for step in range(1, 12) if stop.is_due(step, 11)] == [4, 8, 11]
 
     def test_the_best_weights_so_far_are_kept(self, stop, painter):
         for shade in (0.5, -0.9, 0.9):

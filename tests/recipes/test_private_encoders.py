@@ -14,7 +14,8 @@ from privet.privacy.certificate import ALWAYS_PUBLIC
 from privet.public import fractal_noise
 from privet.recipes import private_encoders as recipe
 from privet.recipes.map_moments import SpsG, sps_g
-from privet.recipes.mean_embeddings import DpMepf, dp_mepf
+from privet.recipes.mean_embeddings import dp_mepf
+from privet.recipes.mean_settings import DpMepf
 from privet.recipes.position_moments import sps
 from privet.recipes.private_encoders import PrivatelyTrained, private_encoder
 from privet.recipes.releases import hedge_noise, plan_of, planned_sums, release_noise

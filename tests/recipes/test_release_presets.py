@@ -5,7 +5,7 @@ import pytest
 from privet.errors import ConfigError
 from privet.recipes.choices import Situation
 from privet.recipes.map_moments import SpsG
-from privet.recipes.mean_embeddings import DpMepf, DpMerf
+from privet.recipes.mean_settings import DpMepf, DpMerf
 from privet.recipes.release_presets import auto, paper
 from privet.recipes.sps_settings import Sps, SpsPlus
 

@@ -12,7 +12,7 @@ from privet.hedge.units import Rows
 from privet.models import ConvEncoder
 from privet.privacy import PLD, Budget, Plan, Relation
 from privet.recipes.map_moments import SpsG
-from privet.recipes.mean_embeddings import DpMepf, DpMerf
+from privet.recipes.mean_settings import DpMepf, DpMerf
 from privet.recipes.releases import (
     NoMemory,
     Release,

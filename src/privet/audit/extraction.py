@@ -26,7 +26,7 @@ from privet.measure import nearest
 from privet.models import glyph_encoder
 from privet.public import PublicRows
 from privet.recipes.map_moments import SpsG
-from privet.recipes.mean_embeddings import DpMerf
+from privet.recipes.mean_settings import DpMerf
 from privet.recipes.releases import NoMemory
 from privet.recipes.synthesis_methods import Prepared, System, run
 from privet.recipes.synthesis_methods import check as check_system

@@ -21,7 +21,7 @@ from privet.errors import ConfigError
 from privet.models import ConvEncoder
 from privet.privacy import Relation
 from privet.recipes.map_moments import SpsG
-from privet.recipes.mean_embeddings import DpMepf, DpMerf
+from privet.recipes.mean_settings import DpMepf, DpMerf
 from privet.recipes.releases import NoMemory
 from privet.recipes.sps_settings import Sps, SpsPlus
 from privet.recipes.synthesis_methods import Prepared, System, run

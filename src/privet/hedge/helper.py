@@ -1,4 +1,4 @@
-"""Private rows in a process that does not lead its team: shares of sums, and nothing else."""
+"""A helper process of a team: it holds private rows and gives the leader shares of sums."""
 
 from __future__ import annotations
 

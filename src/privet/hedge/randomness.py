@@ -78,7 +78,7 @@ class Randomness:
             yield part.add_(noise.to(part.device), alpha=scale)
 
     def noise(self, stream: int, step: int, draw: int, size: int) -> Tensor:
-        """Standard normal noise, in double precision; a step has as many draws as it likes."""
+        """Draw standard normal noise, in double precision; `draw` numbers the draws of a step."""
         half = (size + 1) // 2
         bits = self._bits(_NOISE + draw, stream, step).random_raw(2 * half).view(np.int64)
         first, second = torch.from_numpy(bits).view(2, half)

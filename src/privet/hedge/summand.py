@@ -100,7 +100,7 @@ def at_least_single(vectors: Tensor) -> Tensor:
 
 
 def long_norms(vectors: Tensor) -> Tensor:
-    """Norms that stay accurate for millions of coordinates: of tiles, then added up in double."""
+    """Norms of rows that stay accurate for millions of coordinates: by tiles, then in double."""
     tiles = torch.split(vectors, _LONGEST_NORM, dim=1)
     norms = [_norms(tile, 1) for tile in tiles]
     return norms[0] if len(norms) == 1 else _norms(torch.stack(norms).double(), 0).to(vectors.dtype)

@@ -113,7 +113,7 @@ class Processes:
         return self.rank == 0
 
     def share(self, items: Sequence[Item]) -> list[tuple[int, Item]]:
-        """Dealt out in turn, so that shares are of a size."""
+        """Every n-th item for n processes, so that shares are equal, as (place, item) pairs."""
         return list(enumerate(items))[self.rank :: self.size]
 
     def call(self, batches: Sequence[Index], arrangement: int) -> None:
@@ -144,37 +144,37 @@ class Processes:
         return list(np.split(units, np.cumsum(sizes)[:-1]))
 
     def total(self, own: ClippedSum) -> ClippedSum:
-        """In double precision, so that the order of shares is no matter."""
+        """Add up everyone's shares at the leader, in double precision: their order is no matter."""
         flat = torch.cat([block.reshape(-1) for block in own.values()]).to(self.device)
         with _noticed():
             dist.reduce(flat, 0)
         return ClippedSum(_shaped(flat, own))
 
     def hand_out(self, blocks: Blocks) -> Blocks:
-        """As doubles, which hold every other precision."""
+        """Give the leader's blocks to every process, sent as doubles, which hold all precisions."""
         flat = torch.cat([block.reshape(-1).double() for block in blocks.values()])
         return _shaped(self._broadcast(flat), blocks)
 
     def tell(self, word: bytes) -> None:
-        """Its length, then it."""
+        """Leader: send a message to every process, its length first."""
         self._send([_WORD, len(word), 0, 0])
         self._broadcast(_letters(word))
 
     def told(self) -> bytes | None:
-        """Helper: what the leader says, or none if it has nothing more to say."""
+        """Helper: receive the leader's next message, or `None` if there will be no other."""
         kind, length, *_ = self._received(4)
         if kind == _END:
             return None
         return self._broadcast(torch.empty(length, dtype=torch.uint8)).cpu().numpy().tobytes()
 
     def give(self, word: bytes) -> None:
-        """Helper: something for the leader."""
+        """Helper: send a message to the leader."""
         with _noticed():
             dist.send(torch.tensor([len(word)]).to(self.device), 0)
             dist.send(_letters(word).to(self.device), 0)
 
     def given_by(self, rank: int) -> bytes:
-        """Leader: what a helper gives."""
+        """Leader: receive a message from the helper of that rank."""
         length = torch.empty(1, dtype=torch.int64, device=self.device)
         with _noticed():
             dist.recv(length, rank)
@@ -183,7 +183,7 @@ class Processes:
         return word.cpu().numpy().tobytes()
 
     def end(self) -> None:
-        """Leader: everyone may go."""
+        """Leader: tell every helper that it may end."""
         self._send([_END, 0, 0, 0])
 
     def _send(self, numbers: list[int]) -> None:
@@ -202,9 +202,9 @@ class Processes:
 
 
 def started_by_torchrun() -> bool:
-    """Whether there are other processes, and a place to meet them.
+    """Whether torchrun started this process beside others.
 
-    Clusters set WORLD_SIZE for jobs of their own, which are none of ours.
+    A cluster may set WORLD_SIZE for other reasons, so all of torchrun's variables must be there.
     """
     if not all(os.environ.get(name) for name in _MEETING):
         return False
@@ -213,7 +213,7 @@ def started_by_torchrun() -> bool:
 
 @contextmanager
 def assembled(device: torch.device) -> Iterator[Processes | Alone]:
-    """The team of this job, until the leader is done; alone without torchrun."""
+    """Join the team of this job until the leader is done; without torchrun, a team of one."""
     if not started_by_torchrun():
         yield Alone(device)
         return
@@ -233,7 +233,7 @@ def assembled(device: torch.device) -> Iterator[Processes | Alone]:
 
 
 def _own(device: torch.device) -> torch.device:
-    """This process's own graphics processor, if any will do."""
+    """The GPU of this process, where a run asked for any GPU."""
     if device.type == "cuda" and device.index is None:
         return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
     return device

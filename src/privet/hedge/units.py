@@ -22,22 +22,22 @@ _BAD_IDS = "User ids must be all whole numbers or all texts: anything else may b
 
 
 class Column(Protocol):
-    """An array, a memory map or a lazily decoded sequence: only asked for some rows at a time."""
+    """An array, a memory map or a lazily decoded sequence that gives some rows at a time."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Rows first."""
+        """The shape, the number of rows first."""
 
     def __getitem__(self, index: Index, /) -> Any:
-        """Some rows, as an array or a tensor."""
+        """The chosen rows, as an array or a tensor."""
 
 
 @dataclass(frozen=True, eq=False)
 class Units:
     """A batch of units: named columns of rows, and where each unit's rows begin and end.
 
-    Unit i owns rows `offsets[i]` to `offsets[i + 1]` of every column, at least one. The number says
-    which batch of its sum it is, whoever adds it up.
+    Unit i owns rows `offsets[i]` to `offsets[i + 1]` of every column, at least one. `number` is the
+    place of this batch within its sum, whichever process adds it up.
     """
 
     columns: Mapping[str, Tensor]
@@ -52,7 +52,7 @@ class Units:
 
     @property
     def num_rows(self) -> int:
-        """Rows of all units together."""
+        """The number of rows of all units together."""
         return int(self.offsets[-1])
 
     @cached_property
@@ -79,7 +79,7 @@ class Units:
         return total / self.sizes.reshape(-1, *[1] * (per_row.dim() - 1))
 
     def select(self, keep: Tensor) -> Units:
-        """The units where a mask holds."""
+        """The units for which a mask is true."""
         rows = keep[self.owner]
         offsets = torch.zeros(int(keep.sum()) + 1, dtype=torch.int64, device=self.offsets.device)
         offsets[1:] = self.sizes[keep].cumsum(0)
@@ -112,11 +112,11 @@ class Rows:
 
     @property
     def columns(self) -> frozenset[str]:
-        """Their names."""
+        """The names of the columns."""
         return frozenset(self._columns)
 
     def batch(self, units: Index, device: torch.device, number: int = 0) -> Units:
-        """Some units' rows; a contiguous batch of ungrouped rows is a view."""
+        """The rows of the given units; a contiguous batch of ungrouped rows is not copied."""
         rows: Index
         if isinstance(units, slice) and self._order is None:
             offsets = self._offsets[units.start : units.stop + 1]
@@ -129,17 +129,17 @@ class Rows:
         return Units(columns, torch.from_numpy(offsets).to(device), number)
 
     def in_batches(self, size: int) -> list[Index]:
-        """All units, so many at a time."""
+        """All units in order, as batches of at most `size`."""
         everyone = self.num_units
         return [slice(start, min(start + size, everyone)) for start in range(0, everyone, size)]
 
     def mapped(
         self, function: Callable[[Units], Mapping[str, Tensor]], batches: Iterable[Units]
     ) -> Rows:
-        """New columns of the same units, whose rows now lie unit after unit.
+        """Compute new columns of the same units; their rows then lie unit after unit.
 
         Args:
-            function: of a batch; it must treat each row by itself.
+            function: from a batch to new columns; it must treat each row by itself.
             batches: all units, in order.
         """
         pieces: dict[str, list[Tensor]] = {}
@@ -164,12 +164,12 @@ class Rows:
 
 
 def _ids(users: ArrayLike) -> NDArray[Any]:
-    """As they were given: NumPy would turn a missing id among texts into the text 'nan'."""
+    """User ids as given: NumPy would turn a missing id among texts into the text 'nan'."""
     return users if isinstance(users, np.ndarray) else np.array(list(users), dtype=object)  # type: ignore[arg-type]
 
 
 def _grouped(users: NDArray[Any], num_rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows in the order of their users, and where each user begins."""
+    """The order that puts rows user by user, and where the rows of each user begin."""
     if users.shape != (num_rows,):
         raise DataError(
             f"Every row needs one user id: {num_rows} rows, ids of shape {users.shape}."

@@ -18,7 +18,7 @@ from privet.models import StandardisedConv2d
 
 
 class Unsupported(Exception):  # noqa: N818  (a fact about a model, not a mistake)
-    """This model needs the loop engine."""
+    """The batched engines cannot take this model: it needs the loop engine."""
 
 
 @dataclass(eq=False)
@@ -28,10 +28,10 @@ class Call:
     Autograd does not know that inputs and outputs are read again, so changes are checked here.
 
     Args:
-        inputs: what the layer was called with.
-        outputs: what it returned, if that is read again.
-        shared: what was computed of the inputs, for all layers that were called with them.
-        gradient: with respect to the outputs.
+        inputs: the input of the layer.
+        outputs: the output of the layer, where it is read again.
+        shared: results computed from the inputs, for all layers that were called with them.
+        gradient: of the loss with respect to the outputs.
         summed: the gradient's sums over positions, which norms and weighted sums both ask for.
     """
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from privet.recipes.class_means import private_class_means
     from privet.recipes.map_moments import SpsG, sps_g
-    from privet.recipes.mean_embeddings import DpMepf, DpMerf, dp_mepf, dp_merf
+    from privet.recipes.mean_embeddings import dp_mepf, dp_merf
+    from privet.recipes.mean_settings import DpMepf, DpMerf
     from privet.recipes.methods import adadps, dope, dp_mix, dp_sgd, mirror, weight_multiplicity
     from privet.recipes.position_moments import sps, sps_plus
     from privet.recipes.private_encoders import PrivatelyTrained, private_encoder
@@ -52,7 +53,8 @@ __all__ = [
 _HOMES = {
     "class_means": ("private_class_means",),
     "map_moments": ("SpsG", "sps_g"),
-    "mean_embeddings": ("DpMepf", "DpMerf", "dp_mepf", "dp_merf"),
+    "mean_embeddings": ("dp_mepf", "dp_merf"),
+    "mean_settings": ("DpMepf", "DpMerf"),
     "methods": ("adadps", "dope", "dp_mix", "dp_sgd", "mirror", "weight_multiplicity"),
     "position_moments": ("sps", "sps_plus"),
     "private_encoders": ("PrivatelyTrained", "private_encoder"),

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -19,8 +18,9 @@ from privet.hedge import Hedge, NoisySum
 from privet.models import FeatureMaps, branches, convolutions, joined
 from privet.optim.states import under
 from privet.privacy import certify
-from privet.recipes.choices import Choice, Chosen, Situation, chosen, decided
-from privet.recipes.generators import generator_choice, generator_for
+from privet.recipes.choices import Situation, decided
+from privet.recipes.generators import generator_for
+from privet.recipes.mean_settings import DpMepf, DpMerf, MeanEmbedding
 from privet.recipes.releases import (
     Images,
     Kept,
@@ -52,102 +52,10 @@ from privet.release import (
 from privet.release.fourier import FourierFeatures, median_distance
 from privet.release.perceptual import PerceptualFeatures, pooled
 from privet.release.placing import moved, placed
-from privet.synthesis import GeneratorTraining, MeanMatching, sampled, train_generator
+from privet.synthesis import MeanMatching, sampled, train_generator
 
-MEDIAN = "the median distance between public images"
-"""The reason for a length scale that rests on them."""
 RELEASE_NAMES = ("release", "stopping")
 """Under which they are remembered."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class MeanEmbedding:
-    """What both systems decide before a private row is read.
-
-    Args:
-        training: of the generator; none leaves it to `chosen`.
-        average_rate: of the moving average of the gap between embeddings.
-        count_share: of the clip norm that a class count weighs.
-        latent: length of the generator's latent vectors.
-        generator: upsampling, residual or code; none takes the residual one where it fits.
-        widths: of the layers of an upsampling one.
-        width: of the last block of a residual one.
-        batch_size: images that are sampled at once.
-        seed: of features and generator.
-    """
-
-    training: GeneratorTraining | None = None
-    average_rate: float = 1e-2
-    count_share: float = 0.08
-    latent: int = 32
-    generator: str | None = None
-    widths: tuple[int, int, int, int] = (96, 64, 32, 16)
-    width: int = 32
-    batch_size: int = 1000
-    seed: int = 0
-
-    def chosen(self, situation: Situation) -> Chosen[Self]:
-        """With choices where none were given."""
-        return chosen(self, situation, [_training, generator_choice])
-
-
-@dataclass(frozen=True, kw_only=True)
-class DpMerf(MeanEmbedding):
-    """Random Fourier features of pixels.
-
-    Args:
-        size: D.
-        length_scale: of the Gaussian kernel, in pixels from 0 to 1; none leaves it to `chosen`.
-    """
-
-    size: int = 10_000
-    length_scale: float | None = None
-
-    def chosen(self, situation: Situation) -> Chosen[Self]:
-        """With choices where none were given."""
-        return chosen(self, situation, [_training, generator_choice, _length_scale])
-
-
-@dataclass(frozen=True, kw_only=True)
-class DpMepf(MeanEmbedding):
-    """Perceptual features, of unit norm.
-
-    Args:
-        layers: of the encoder; none are given for all convolutions larger than 1×1.
-        second: match squares too (φ₂).
-        stopping: keep the weights that a second release likes best.
-        stopping_noise: that release's noise multiplier against the first's.
-        checks: how often the generator is looked at.
-    """
-
-    layers: tuple[str, ...] = ()
-    second: bool = True
-    stopping: bool = False
-    stopping_noise: float = 10.0
-    checks: int = 20
-
-
-def _training(s: MeanEmbedding, situation: Situation) -> Choice:
-    """Batches of 100, and twice the steps for photographs, as in Table 8, but fewer of them."""
-    height, width, channels = situation.image_shape
-    iterations = 4000 if channels == 3 or max(height, width) > 28 else 2000
-    per_class = max(1, round(100 / situation.num_classes))
-    training = GeneratorTraining(iterations=iterations, per_class=per_class, learning_rate=1e-3)
-    kind = "colour" if channels == 3 else "grey"
-    because = f"batches of 100 {kind} images of {height}×{width}"
-    return Choice({"training": training}, because)
-
-
-def _length_scale(s: DpMerf, situation: Situation) -> Choice:
-    """The median heuristic; else 10 at 28×28, near what DP-MERF was published with (σ² = 105)."""
-    median = situation.median_distance
-    if median is not None:
-        scale = float(f"{median:.2g}")
-        return Choice({"length_scale": scale}, MEDIAN)
-    height, width, channels = situation.image_shape
-    scale = float(f"{10 * math.sqrt(height * width * channels / 28**2):.2g}")
-    because = f"no public images, and {height}×{width} pixels"
-    return Choice({"length_scale": scale}, because)
 
 
 def dp_merf(
@@ -314,7 +222,9 @@ class _Run:
         """Train, and be ready to sample."""
         embeddings = [placed(each.embedding, self.device) for each in releases]
         noisy = [sum_of(embedding, number) for number, embedding in enumerate(embeddings)]
-        stop = _Stopping(embeddings[1], noisy[1], self.device) if len(noisy) > 1 else None
+        stop = None
+        if isinstance(self.settings, DpMepf) and len(noisy) > 1:
+            stop = _Stopping(embeddings[1], noisy[1], self.settings.checks, self.device)
         embedding, first = embeddings[0], noisy[0]
         self.generator.load_state_dict(
             self.memory.once("generator", lambda: self._trained(embedding, first, stop))
@@ -332,12 +242,10 @@ class _Run:
         totals = class_totals(embedding, noisy).to(self.device)
         moments = moved(released_moments(embedding, noisy), self.device)
         matching = MeanMatching(embedding, moments, totals / totals.sum(), s.average_rate)
-        every = 0 if not isinstance(s, DpMepf) else math.ceil(training.iterations / s.checks)
-
         passed = told(self.on_step, training.iterations)
 
         def tell(step: int, loss: float) -> None:
-            if stop is not None and (step % every == 0 or step == training.iterations):
+            if stop is not None and stop.is_due(step, training.iterations):
                 stop.look(self.generator, s.latent, self.num_classes)
             passed(step, loss)
 
@@ -363,11 +271,17 @@ class _Run:
 class _Stopping:
     """The weights whose images lie nearest to a release that training does not see."""
 
-    def __init__(self, embedding: Embedding, noisy: NoisySum, device: torch.device) -> None:
+    def __init__(
+        self, embedding: Embedding, noisy: NoisySum, checks: int, device: torch.device
+    ) -> None:
         totals = class_totals(embedding, noisy).to(device)
         self._embedding, self._shares = embedding, (totals / totals.sum())[:, None]
         self._target, self._device = moved(released_moments(embedding, noisy), device), device
-        self.least, self.best = math.inf, Tensors()
+        self._checks, self.least, self.best = checks, math.inf, Tensors()
+
+    def is_due(self, step: int, total: int) -> bool:
+        """Whether to look after this step: after so many in between, and after the last."""
+        return step % math.ceil(total / self._checks) == 0 or step == total
 
     def look(self, generator: nn.Module, latent: int, num_classes: int) -> None:
         """Remember the weights if they are the best so far."""

@@ -41,7 +41,7 @@ from privet.recipes.releases import (
     plan_releases,
     require_labels,
 )
-from privet.recipes.training import Launch, fly, noise_for, prepare
+from privet.recipes.training import TrainingStart, noise_for, prepare, take_steps
 from privet.recipes.training_config import Material, TrainingConfig
 from privet.release.placing import moved
 
@@ -223,7 +223,7 @@ def _train(
         raise PrivacyError("The encoder was paid for already, and lost: start another run.")
     # Adam's steps are the same for any divisor.
     divisor = config.sampling_rate * (hedge.reservation.record.declared_size or USUAL_SIZE)
-    start = Launch(mechanism=steps, divisor=divisor, engine=engine, progress=progress)
+    start = TrainingStart(mechanism=steps, divisor=divisor, engine=engine, progress=progress)
     with undisturbed() as let_through:
         saved = time.monotonic()
 
@@ -241,7 +241,9 @@ def _train(
                 memory.keep(NAME, _flat(progress))
                 raise
 
-        done = fly(hedge, network, config, material, start, keys=keys, on_step=after).progress
+        done = take_steps(
+            hedge, network, config, material, start, keys=keys, on_step=after
+        ).progress
         memory.keep(NAME, _flat(done))
 
 

@@ -15,7 +15,7 @@ from privet.errors import ConfigError
 from privet.recipes.choices import Chosen, Situation
 from privet.recipes.generators import usual_generator
 from privet.recipes.map_moments import SpsG
-from privet.recipes.mean_embeddings import DpMepf, DpMerf
+from privet.recipes.mean_settings import DpMepf, DpMerf
 from privet.recipes.sps_settings import STAGES, Sps, SpsPlus, most_pseudo_classes
 from privet.recipes.synthesis_methods import System
 from privet.release import Cleaning

@@ -16,14 +16,13 @@ from privet.recipes.generators import check_generator
 from privet.recipes.map_moments import SpsG, sps_g, sps_g_embedding, sps_g_matched
 from privet.recipes.mean_embeddings import (
     RELEASE_NAMES,
-    DpMepf,
-    DpMerf,
     dp_mepf,
     dp_mepf_releases,
     dp_merf,
     dp_merf_releases,
     mean_matched,
 )
+from privet.recipes.mean_settings import DpMepf, DpMerf
 from privet.recipes.model import ImageShape
 from privet.recipes.position_moments import by_stage, sps, sps_embedding, sps_matched
 from privet.recipes.releases import Matched, Memory, OnStep, Release, SumOf, Synthetic

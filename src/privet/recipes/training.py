@@ -102,7 +102,7 @@ def noise_for(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Launch:
+class TrainingStart:
     """Where a run starts, or goes on from. Nothing in it is private.
 
     Args:
@@ -136,13 +136,13 @@ def private_training(
         on_step: told of every step when it is done.
     """
     keys = Keys(config.seed)
-    start = launch(hedge, model, config, material, keys=keys)
-    return fly(hedge, model, config, material, start, keys=keys, on_step=on_step)
+    start = begin_training(hedge, model, config, material, keys=keys)
+    return take_steps(hedge, model, config, material, start, keys=keys, on_step=on_step)
 
 
-def launch(
+def begin_training(
     hedge: Hedge, model: nn.Module, config: TrainingConfig, material: Material, *, keys: Keys
-) -> Launch:
+) -> TrainingStart:
     """Check, warm up, choose an engine; only then fix the plan and, if need be, release a count."""
     require_columns(hedge, INPUTS, TARGETS)
     engine = prepare(model, config, material, keys)
@@ -152,7 +152,7 @@ def launch(
     mechanism, plan = noise_for(config, budget, reservation.ledger.relation, declared=declared)
     reservation.fix(plan)
     counting = size_mechanism(budget, reservation.ledger.relation)
-    return Launch(
+    return TrainingStart(
         mechanism=mechanism,
         divisor=expected_rows(
             config, material, hedge.size if declared else released_size(hedge, counting)
@@ -170,12 +170,12 @@ def prepare(model: nn.Module, config: TrainingConfig, material: Material, keys: 
     return _engine_for(model, config, material, keys)
 
 
-def fly(
+def take_steps(
     hedge: Hedge,
     model: nn.Module,
     config: TrainingConfig,
     material: Material,
-    start: Launch,
+    start: TrainingStart,
     *,
     keys: Keys,
     on_step: OnStep | None = None,

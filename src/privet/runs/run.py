@@ -30,7 +30,7 @@ from privet.learn import checkpoint as checkpoints
 from privet.learn.gradients import at_weights, trainable
 from privet.measure import Accuracy, Perplexity
 from privet.privacy import Reservation
-from privet.recipes.training import Launch, expected_rows, fly, prepare
+from privet.recipes.training import TrainingStart, expected_rows, prepare, take_steps
 from privet.runs.listening import StepListener
 from privet.runs.run_config import Asked, RunConfig, require_same
 from privet.runs.run_diagnostics import Diagnostics
@@ -290,7 +290,7 @@ def _trained(
     team: Team,
 ) -> RunResult:
     assert state.divisor is not None
-    start = Launch(
+    start = TrainingStart(
         mechanism=state.mechanism,
         divisor=state.divisor,
         engine=engine,
@@ -304,7 +304,7 @@ def _trained(
     look = Diagnostics(hedge, stage, start, folder)
     called_together(team, stage, start, folder / CHECKPOINT)
     with stoppable(recorder):
-        trained = fly(
+        trained = take_steps(
             hedge,
             stage.network,
             stage.config.training,
@@ -324,7 +324,7 @@ def _trained(
 def _recorder(
     hedge: Hedge,
     stage: Stage,
-    start: Launch,
+    start: TrainingStart,
     metrics: Metrics,
     folder: RunFolder,
     listener: StepListener,

@@ -25,7 +25,7 @@ from privet.learn.objective import Examples
 from privet.learn.per_unit import batches, evenly
 from privet.learn.views import AsIs
 from privet.measure import Curvature, curvature
-from privet.recipes.training import Launch, equation_for
+from privet.recipes.training import TrainingStart, equation_for
 from privet.runs.run_folder import DIAGNOSTICS, RunFolder
 from privet.runs.run_stage import Stage
 
@@ -40,7 +40,7 @@ _PROBES = 10
 class Diagnostics:
     """Looks at private rows about ten times in a run, if the run was asked to."""
 
-    def __init__(self, hedge: Hedge, stage: Stage, start: Launch, folder: RunFolder) -> None:
+    def __init__(self, hedge: Hedge, stage: Stage, start: TrainingStart, folder: RunFolder) -> None:
         self._hedge, self._stage, self._start, self._folder = hedge, stage, start, folder
         self._every = -(-stage.config.training.steps // _MOST_LOOKS)
         self._forget_from(start.progress.step)

@@ -17,7 +17,7 @@ from privet.recipes.choices import Chosen, Situation
 from privet.recipes.encoder_names import encoder_choice, placed_encoders
 from privet.recipes.encoders import SAVED, EncoderChoice
 from privet.recipes.forms import Forms
-from privet.recipes.mean_embeddings import DpMerf
+from privet.recipes.mean_settings import DpMerf
 from privet.recipes.model import ImageShape
 from privet.recipes.presets import named
 from privet.recipes.release_presets import PRESETS

@@ -17,7 +17,7 @@ from privet.privacy import Ledger, Plan
 from privet.public import PublicRows, fractal_noise
 from privet.recipes.encoders import lessons_of, needs_nothing_public
 from privet.recipes.map_moments import SpsG
-from privet.recipes.mean_embeddings import MEDIAN
+from privet.recipes.mean_settings import MEDIAN
 from privet.recipes.private_encoders import PrivatelyTrained, check_classes
 from privet.recipes.public_encoders import Once
 from privet.recipes.releases import Release, affordable_sums

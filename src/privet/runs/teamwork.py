@@ -21,7 +21,7 @@ from privet.hedge import Alone, Dismissed, PoissonSum, Processes, Team, assemble
 from privet.learn import Engine, EnginePlan, Keys, Progress
 from privet.learn import checkpoint as checkpoints
 from privet.learn.training import train
-from privet.recipes.training import Launch, equation_for
+from privet.recipes.training import TrainingStart, equation_for
 from privet.runs.run_config import Asked
 from privet.runs.run_stage import Stage, staged, usable_device
 
@@ -45,7 +45,7 @@ def spread(plan: EnginePlan, expected_batch: float | None, team: Team) -> Engine
     return replace(plan, engine=engine)
 
 
-def called_together(team: Team, stage: Stage, start: Launch, checkpoint: Path) -> None:
+def called_together(team: Team, stage: Stage, start: TrainingStart, checkpoint: Path) -> None:
     """Leader: everyone may make ready. The key of views is for their ears alone."""
     if team.size == 1:
         return

@@ -19,10 +19,9 @@ from matplotlib.figure import Figure
 from torch import Tensor
 from torch.func import functional_call, stack_module_state, vmap
 
-from privet.keys import keyed
+from privet.keys import keyed, seeded
 from privet.measure import nearest
 from privet.models import MLP
-from privet.public.warm_up import seeded
 from spiral import DRAWN, Points, diffusion
 
 SIZES, CLUSTERS, RADIUS, JITTER = (25, 100, 2500), 8, 0.8, 0.03

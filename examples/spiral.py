@@ -22,11 +22,10 @@ from sklearn.svm import SVC
 from torch import Tensor, nn
 
 from privet.augment import to_pixels
-from privet.keys import keyed
+from privet.keys import keyed, seeded
 from privet.measure import memorisation, nearest
 from privet.models import MLP
 from privet.public import DiffusionTraining, Edm, Heun, PublicRows, train_at_noise_levels
-from privet.public.warm_up import seeded
 
 SIZES, DRAWN, FRESH = (100, 250, 2500), 1000, 4000
 JITTER, NEAR = 0.015, 0.03

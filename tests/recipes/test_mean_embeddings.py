@@ -21,7 +21,7 @@ from privet.recipes.mean_embeddings import (
 )
 from privet.recipes.mean_settings import DpMepf, DpMerf
 from privet.recipes.releases import affordable_sums
-from privet.release.fourier import median_distance
+from privet.release.fourier import median_pixel_distance
 from tests.hedge.summands import units
 from tests.recipes.small import CLASSES, SHAPE, SMALL, DictMemory, Silence, encoder, hedge, pictures
 
@@ -211,7 +211,7 @@ class TestLengthScale:
     def test_it_is_the_median_distance_of_public_images(self, tmp_path):
         """Or follows from the number of pixels where nothing is public."""
         public = torch.from_numpy(pictures(40, seed=2)["images"])
-        scale = float(f"{median_distance(public):.2g}")
+        scale = float(f"{median_pixel_distance(public):.2g}")
         settings = DpMerf(size=10, **SMALL)
         for length_scale, more in ((scale, {"public": public}), (2.9, {})):
             found = self.kept(tmp_path / f"{length_scale}", settings=settings, **more)

@@ -7,7 +7,7 @@ import torch
 
 from privet.augment import to_float
 from privet.errors import ConfigError
-from privet.release.fourier import FourierFeatures, median_distance
+from privet.release.fourier import FourierFeatures, median_pixel_distance
 
 SHAPE = (6, 5, 3)
 
@@ -67,14 +67,14 @@ def test_the_generator_decides():
 def test_median_distance():
     """Three points on a line: distances 1, 2 and 3 steps of 0.1 in each of 90 pixels."""
     points = torch.tensor([0.0, 0.1, 0.3])[:, None, None, None].expand(3, 3, 6, 5) * 2 - 1
-    assert median_distance(points) == pytest.approx(0.2 * math.sqrt(90))
-    bytes_apart = median_distance(images(30))
+    assert median_pixel_distance(points) == pytest.approx(0.2 * math.sqrt(90))
+    bytes_apart = median_pixel_distance(images(30))
     assert bytes_apart == pytest.approx(math.sqrt(90 / 6), rel=0.1)  # (u − v)² has mean 1/6
 
 
 def test_median_distance_of_many_images_takes_some():
     many = images(2500)
-    assert median_distance(many) == pytest.approx(median_distance(many[::3]))
+    assert median_pixel_distance(many) == pytest.approx(median_pixel_distance(many[::3]))
 
 
 @pytest.mark.parametrize(
@@ -95,4 +95,4 @@ def test_other_images_are_refused():
     with pytest.raises(ConfigError, match="Images have 27 pixels; these features were made for 90"):
         made()(torch.zeros(2, 3, 3, 3))
     with pytest.raises(ConfigError, match="two public images"):
-        median_distance(images(1))
+        median_pixel_distance(images(1))

@@ -65,7 +65,10 @@ def recorded(
     inputs: Tensor,
     loss: Callable[[Tensor], Tensor],
 ) -> Calls:
-    """The calls of some layers in one pass; `loss` turns the model's output into one number."""
+    """Run a model forward and back once and note the calls of some layers.
+
+    `loss` turns the model's output into one number.
+    """
     calls: Calls = {layer: [] for layer in layers}
     leaves: list[Tensor] = []
     shared = _Shared()
@@ -84,7 +87,7 @@ def recorded(
 
 
 class _Shared:
-    """One dictionary for each tensor that layers are called with."""
+    """A dictionary of shared results for each tensor that layers are called with."""
 
     def __init__(self) -> None:
         self._last: tuple[Tensor, int, dict[Any, Tensor]] | None = None

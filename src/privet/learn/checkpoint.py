@@ -22,7 +22,7 @@ _SCHEMA = "privet.checkpoint/1"
 
 
 def save(path: Path, progress: Progress) -> None:
-    """Replace what was there, durably."""
+    """Write a checkpoint durably, in the place of an earlier one."""
     draft = path.with_name(path.name + ".part")
     tensors = {name: block.contiguous() for name, block in flat(progress)}
     names = json.dumps(list(progress.state.weights))
@@ -39,16 +39,16 @@ def save(path: Path, progress: Progress) -> None:
 
 
 def save_tensors(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str]) -> None:
-    """As any other file is written.
+    """Write tensors and metadata to a safetensors file.
 
-    `save_file` has a draft of its own: a kill leaves it under a random name, and no one else may
-    read what becomes of it.
+    `save_file` is not used: it has a draft of its own, which a kill leaves under a random name,
+    and no one else may read the file that it makes.
     """
     path.write_bytes(as_bytes(tensors, metadata))
 
 
 def load(path: Path, device: str = "cpu") -> Progress:
-    """What `save` wrote."""
+    """Read a checkpoint that `save` wrote."""
     try:
         with safe_open(path, framework="pt", device=device) as file:
             metadata = file.metadata() or {}
@@ -67,9 +67,9 @@ def require_layout(progress: Progress, weights: Blocks, path: Path) -> None:
     """Refuse a checkpoint of another network.
 
     Args:
-        progress: what was loaded.
-        weights: of the network that it should be of.
-        path: of the checkpoint, for the refusal.
+        progress: the checkpoint as it was loaded.
+        weights: those of the network that is to be trained.
+        path: where the checkpoint lies, for the refusal.
     """
     layout = [(name, each.shape) for name, each in weights.items()]
     state = progress.state
@@ -82,7 +82,10 @@ def require_layout(progress: Progress, weights: Blocks, path: Path) -> None:
 
 
 def flat(progress: Progress) -> Iterator[tuple[str, Tensor]]:
-    """Names like `update/momentum/layer.weight`; tensors may be shared, so ring entries are own."""
+    """All tensors of a run by names such as `update/momentum/layer.weight`.
+
+    Tensors may be shared between parts; those of the ring are copies.
+    """
     state = progress.state
     parts = {
         "weights": state.weights,
@@ -98,7 +101,10 @@ def flat(progress: Progress) -> Iterator[tuple[str, Tensor]]:
 
 
 def restored(tensors: Mapping[str, Tensor], step: int, names: list[str]) -> Progress:
-    """Blocks in the order that they had: gradients and noise go by it, files do not keep it."""
+    """Put a run together from the tensors of a file.
+
+    Blocks get back the order of `names`, which gradients and noise go by and files do not keep.
+    """
     found: dict[str, Blocks] = {}
     for name, tensor in tensors.items():
         part, _, rest = name.partition("/")

@@ -19,10 +19,10 @@ def check_model(model: nn.Module, loss: Loss, trial: Examples, num_classes: int)
     """Refuse, in one sentence, a model that cannot be trained privately.
 
     Args:
-        model: what is about to be trained.
-        loss: of its outputs.
+        model: the model to be trained.
+        loss: from its outputs and targets to one number each.
         trial: some inputs that are not private.
-        num_classes: how many outputs there should be.
+        num_classes: how many outputs the model should have.
     """
     for name, layer in model.named_modules():
         _refuse_batch_norm(name, layer)
@@ -47,7 +47,7 @@ def check_model(model: nn.Module, loss: Loss, trial: Examples, num_classes: int)
 
 @torch.no_grad()
 def _tried(model: nn.Module, inputs: Tensor) -> Tensor:
-    """The outputs of a pass that leaves no trace."""
+    """Run the model on trial inputs; refuse one that remembers anything of them."""
     before = {name: value.nan_to_num() for name, value in _values(model)}
     state = _random_state(inputs.device)
     outputs = _passed(model, inputs)

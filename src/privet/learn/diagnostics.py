@@ -52,9 +52,9 @@ def gradient_norms(
     public: PublicSets | None = None,
     max_units: int = _MOST_UNITS,
 ) -> NotPrivate[GradientNorms]:
-    """Norms of what is clipped, of private and public rows, before and after (IDS Fig. 3b, 6).
+    """Norms of per-unit gradients before and after clipping, by set of rows (IDS Fig. 3b, 6).
 
-    It is s ⊙ g_i − o at the perturbed weights, as in a step.
+    What is clipped is s ⊙ g_i − o at the perturbed weights, as in a step.
 
     Args:
         hedge: what holds the private rows.
@@ -87,7 +87,7 @@ def alignment(
     gradient: PrivateGradient,
     physical_batch: int = 64,
 ) -> NotPrivate[Alignment]:
-    """A step's private gradient against that without clipping and noise (DOPE-SGD Fig. 2).
+    """Compare a step's private gradient with that without clip and noise (DOPE-SGD Fig. 2).
 
     The latter is the mean gradient of all private rows, times the scale if there is one.
 
@@ -207,7 +207,7 @@ def _check(max_units: int, public: PublicSets | None) -> None:
 def by_set(
     look: Callable[[Units], Value], private: Units, public: PublicSets | None
 ) -> dict[str, Value]:
-    """What is found of private rows, and of others by their names."""
+    """Apply `look` to private rows and to each public set; results go by name."""
     device = private.offsets.device
     others = {name: units_of(rows.to(device)) for name, rows in (public or {}).items()}
     return {name: look(units) for name, units in {PRIVATE: private, **others}.items()}
@@ -246,7 +246,7 @@ def _norms(gradients: Iterable[Blocks], clip_norm: float) -> Norms:
 
 
 def _mean(gradients: Iterable[Blocks]) -> Blocks:
-    """Of no gradients, nothing."""
+    """The mean of gradients; no blocks if there are no gradients."""
     total: Blocks = {}
     count = 0
     for gradient in gradients:
@@ -276,7 +276,7 @@ def _mean_of_class(gradients: Iterable[Blocks], label: int) -> Blocks:
 
 
 def _plane(one: Blocks, other: Blocks) -> tuple[Blocks, Blocks]:
-    """Two directions of length 1 that span what both span."""
+    """Two orthonormal directions that span the same plane as two vectors."""
     first = _unit(one)
     along = dot(first, other)
     return first, _unit(combined(lambda a, b: b - along * a, first, other))
@@ -297,7 +297,7 @@ def _cloud(gradients: Iterable[Blocks], axes: tuple[Blocks, Blocks]) -> Cloud:
 
 
 def _fit(equation: Equation, weights: Blocks, units: Units) -> Fit:
-    """Units count once, however many rows they have."""
+    """Mean loss and accuracy; each unit counts once, however many rows it has."""
     losses, hits = [], []
     with at_weights(equation.model, weights), torch.no_grad():
         for part in batches(units, _AT_ONCE):

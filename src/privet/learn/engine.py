@@ -35,7 +35,7 @@ UnitsOf = Callable[[int], Units]
 
 
 class EngineName(Enum):
-    """What `--engine` takes."""
+    """The ways to take per-unit gradients, as `--engine` names them."""
 
     LOOP = "loop"
     BATCHED = "batched"
@@ -44,7 +44,7 @@ class EngineName(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Engine:
-    """How gradients are taken: a matter of speed and memory alone."""
+    """How per-unit gradients are taken: it decides speed and memory, never the result."""
 
     name: EngineName
     physical_batch: int = 1
@@ -61,7 +61,7 @@ class Engine:
 
 @dataclass(frozen=True, kw_only=True)
 class EnginePlan:
-    """An engine and why: seconds per unit of each that was tried, and what spoke against others."""
+    """The chosen engine, why it was chosen, and the seconds per unit of each that was tried."""
 
     engine: Engine
     seconds_per_unit: dict[str, float]
@@ -76,7 +76,7 @@ class EnginePlan:
 
 
 def gradient_sum(objective: Objective, engine: Engine) -> Summand:
-    """The clipped gradient's summand; a model that an engine cannot take goes through the loop."""
+    """The summand of per-unit gradients; models that an engine cannot take go through the loop."""
     if engine.name is EngineName.LOOP:
         return LoopSum(objective)
     try:
@@ -86,7 +86,7 @@ def gradient_sum(objective: Objective, engine: Engine) -> Summand:
 
 
 def plan_engine(objective: Objective, units_of: UnitsOf) -> EnginePlan:
-    """The fastest engine that agrees with the loop on random inputs."""
+    """Choose the fastest engine that agrees with the loop on random inputs."""
     try:
         names = [EngineName.BATCHED, *[EngineName.GHOST] * objective.linear]
         others = [_sized(name, objective, units_of) for name in names]
@@ -103,7 +103,7 @@ def plan_engine(objective: Objective, units_of: UnitsOf) -> EnginePlan:
 
 
 def with_physical_batch(name: EngineName, objective: Objective, units_of: UnitsOf) -> Engine:
-    """A chosen engine, with a physical batch that fits."""
+    """Give the named engine a physical batch that fits the memory."""
     if name is EngineName.LOOP:
         return _fastest(objective, _loops(objective, units_of), units_of)[0]
     try:
@@ -115,7 +115,10 @@ def with_physical_batch(name: EngineName, objective: Objective, units_of: UnitsO
 
 
 def _require_agreement(objective: Objective, engine: Engine, units: Units) -> None:
-    """Layers that a rule misreads, or that mix examples, show here."""
+    """Refuse an engine that disagrees with the loop on these units.
+
+    It does where a rule misreads a layer, or a layer mixes examples.
+    """
     # The same views for both, whatever randomness they come with.
     views = objective.views(units)
     try:
@@ -141,9 +144,10 @@ def _agree(objective: Objective, engine: Engine, units: Units) -> bool:
 
 @contextmanager
 def _doubled(model: nn.Module) -> Iterator[None]:
-    """In double precision: no rounding sends a value to the other side of a ReLU's kink.
+    """Put a model into double precision for a while.
 
-    In place, since a copy's closures would still see the original.
+    No rounding then sends a value to the other side of a ReLU's kink. It is done in place, since
+    closures of a copy would still see the original.
     """
     tensors = [each for each in (*model.parameters(), *model.buffers()) if each.is_floating_point()]
     before = [each.data for each in tensors]
@@ -179,7 +183,7 @@ def _with(objective: Objective, **changes: Any) -> Objective:
 
 
 def _loops(objective: Objective, units_of: UnitsOf) -> list[Engine]:
-    """One unit at a time, and some turns of one unit for each core where the model allows it."""
+    """The loop engine with one unit at a time and, where the model allows it, a few per core."""
     single, lanes = Engine(name=EngineName.LOOP), num_lanes(objective.model)
     if lanes == 1:
         return [single]
@@ -200,9 +204,10 @@ def _memory() -> int:
 def _fastest(
     objective: Objective, engines: Sequence[Engine], units_of: UnitsOf
 ) -> tuple[Engine, dict[str, float]]:
-    """By seconds per unit: the best of some rounds in which engines take turns.
+    """The engine with the fewest seconds per unit, and the seconds of all.
 
-    Others may use the machine as well.
+    Engines take turns over some rounds, and the best round of each counts, since others may use the
+    machine as well.
     """
     best = {str(engine): math.inf for engine in engines}
     for _ in range(_ROUNDS if len(engines) > 1 else 0):
@@ -213,7 +218,10 @@ def _fastest(
 
 
 def _seconds(objective: Objective, engine: Engine, units: Units) -> float:
-    """For one unit; a loop of one has as much time as a batch to be disturbed in."""
+    """Seconds that an engine takes for one unit.
+
+    A loop of one unit is run several times, so that its figure is no more disturbed than a batch's.
+    """
     times = 8 if engine.physical_batch == 1 else 1
     weights = torch.ones(len(units), dtype=torch.float64, device=units.offsets.device)
     summand = gradient_sum(objective, engine)
@@ -227,13 +235,13 @@ def _seconds(objective: Objective, engine: Engine, units: Units) -> float:
 
 
 def _sized(name: EngineName, objective: Objective, units_of: UnitsOf) -> Engine:
-    """With as many units as fit."""
+    """The named engine, with as many units in a physical batch as fit."""
     fitting = _MEMORY // _bytes_per_unit(name, objective, units_of)
     return Engine(name=name, physical_batch=max(1, min(_MOST_UNITS, fitting)))
 
 
 def _bytes_per_unit(name: EngineName, objective: Objective, units_of: UnitsOf) -> int:
-    """What the layers of one unit see and return, and as much of its gradient as is written out."""
+    """Bytes of a unit's layer inputs, outputs and errors, and of gradients that are written out."""
     rules = rules_for(objective.model, objective.num_views)
     views = objective.views(units_of(1))
     calls = recorded(
@@ -256,7 +264,7 @@ def _bytes_per_unit(name: EngineName, objective: Objective, units_of: UnitsOf) -
 
 
 def _written(rules: Sequence[AnyRule], calls: Calls) -> set[str]:
-    """The parameters whose gradients a ghost engine writes out all the same."""
+    """The parameters whose per-unit gradients a ghost engine still writes out."""
     without_norms = [rule for rule in rules if rule.squared_norms(calls[rule.layer]) is None]
     return {name for rule in without_norms for name in rule.names.values()}
 

@@ -18,14 +18,14 @@ from privet.learn.gradients import Blocks, at_weights, combined
 
 
 def mean_weights(ring: Sequence[Blocks]) -> Blocks:
-    """The average of weights."""
+    """The average of several weights of one model."""
     _require_some(ring)
     first, *others = ring
     return combined(lambda *blocks: torch.stack(blocks).mean(0), first, *others)
 
 
 def mean_logits(model: nn.Module, ring: Sequence[Blocks], inputs: Tensor) -> Tensor:
-    """The average of what the models say."""
+    """The average of the logits that a model gives at each of several weights."""
     return torch.stack(_logits(model, ring, inputs)).mean(0)
 
 

@@ -49,7 +49,7 @@ _ROWS_PER_LANE = 16  # public rows at a time: as many as fill a core, few enough
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """The five slots. A published method is a setting of them."""
+    """The five slots of equation 1. A published method is one way to fill them."""
 
     views: Views = field(default_factory=AsIs)
     perturb: Perturbation = field(default_factory=Unperturbed)
@@ -78,7 +78,7 @@ class Method:
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """All that one step hands to the next: every part of it is private already."""
+    """All that one step hands to the next: every part of it is a private result already."""
 
     weights: Blocks
     step: int = 0
@@ -96,10 +96,10 @@ class Slots:
 
     Args:
         weights: w + v for every perturbation v.
-        public: the public gradient, scaled.
-        scale: s, or none for 1.
-        origin: o in scaled coordinates, or none for 0.
-        seen: what the scale remembers.
+        public: the public gradient, scaled; `None` where the method needs none.
+        scale: s; `None` for 1.
+        origin: o in scaled coordinates; `None` for 0.
+        seen: the memory of the scale after this step.
     """
 
     weights: tuple[Blocks, ...]
@@ -115,15 +115,15 @@ class Equation:
 
     Args:
         model: any module that treats each example by itself.
-        method: the slots.
+        method: how the five slots are filled.
         divisor: b, the expected number of rows in a step, joined public ones included.
-        num_classes: of the targets.
+        num_classes: the number of classes of the targets.
         keys: randomness outside the hedge.
         engine: how gradients are taken.
         public: rows for gradients and mixing.
         public_batch: rows in each public gradient.
         joined: public rows that join the private batch, each at the same rate ("extended").
-        loss: one number per view.
+        loss: from outputs and targets to one number per view.
     """
 
     model: nn.Module
@@ -152,13 +152,13 @@ class Equation:
         pace: Pace,
         on_gradient: OnGradient | None = None,
     ) -> State:
-        """One private step.
+        """Take one private step; return the state after it.
 
         Args:
             state: where the last step left off.
-            steps: the hedge's; they know clip, noise and sampling.
-            pace: how far to go.
-            on_gradient: told g and where it was taken, before the weights move.
+            steps: the hedge's steps, which own clip, noise and sampling.
+            pace: the learning rate and the place of the step in the run.
+            on_gradient: called with the state before the step and g, before the weights move.
         """
         slots, method, t = self.slots(state), self.method, state.step
         objective = self.objective(slots.weights, t, slots.scale, slots.origin)
@@ -176,7 +176,7 @@ class Equation:
         return State(weights=w, step=t + 1, scale=slots.seen, origin=origin, update=memory)
 
     def slots(self, state: State) -> Slots:
-        """From public rows and what is private already."""
+        """Fill the slots of a step, from public rows and from results that are private already."""
         method, t = self.method, state.step
         gradients = self.public_gradients(state.weights, t)
         public = _mean(gradients)
@@ -200,7 +200,7 @@ class Equation:
         scale: Blocks | None = None,
         origin: Blocks | None = None,
     ) -> Objective:
-        """What is differentiated in a step."""
+        """The objective whose per-unit gradients a step takes."""
         draws: dict[int, torch.Generator] = {}
 
         def views(units: Units) -> Examples:
@@ -232,7 +232,10 @@ class Equation:
             return tuple(self._public_gradient(batch) for batch in views.split(self.public_batch))
 
     def _public_gradient(self, views: Examples) -> PublicGradient:
-        """Of the mean loss; a few rows on each core where the loop takes units side by side."""
+        """The gradient of the mean loss over some public views.
+
+        A few rows go to each core where the loop engine takes units side by side.
+        """
         leaves = Leaves(self.model)
 
         def gradient(part: Examples) -> tuple[Tensor, ...]:
@@ -268,7 +271,7 @@ class Equation:
 
 
 def units_of(rows: PublicRows, number: int = 0) -> Units:
-    """Public rows in the shape of units, each its own, as the so-manyth batch."""
+    """Public rows as a batch of units of one row each; `number` is the place of the batch."""
     columns = {INPUTS: rows.inputs, TARGETS: rows.targets}
     return Units(columns, torch.arange(len(rows) + 1, device=rows.inputs.device), number)
 
@@ -276,7 +279,7 @@ def units_of(rows: PublicRows, number: int = 0) -> Units:
 def random_rows(
     shape: tuple[int, ...], num_classes: int, count: int, *, pixels: bool, words: bool = False
 ) -> PublicRows:
-    """Rows of the right shape that mean nothing, to try a model on."""
+    """Make random rows of the right shape and type, to try a model on."""
     rng = np.random.default_rng(0)
     if words:
         drawn = torch.from_numpy(rng.integers(0, num_classes, (2, count, *shape)))

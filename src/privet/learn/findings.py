@@ -18,10 +18,10 @@ LEVELS = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 
 
 class Finding:
-    """Numbers with names."""
+    """Named numbers that a diagnostic found."""
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON values; what is not finite becomes null."""
+        """The finding as plain JSON values; what is not finite becomes null."""
         assert dataclasses.is_dataclass(self)
         names = [field.name for field in dataclasses.fields(self)]
         return {name: _plain(getattr(self, name)) for name in names}
@@ -37,7 +37,7 @@ class Spread(Finding):
 
     @classmethod
     def of(cls, values: Floats) -> Spread:
-        """Of some numbers; not a number of none."""
+        """The spread of some numbers; NaN throughout if there are none."""
         if not values.size:
             return cls(math.nan, np.full(len(LEVELS), math.nan))
         return cls(float(values.mean()), np.quantile(values, LEVELS))
@@ -57,7 +57,7 @@ class Norms(Finding):
 @final
 @dataclass(frozen=True, eq=False)
 class GradientNorms(Finding):
-    """By set of rows; one of them is `private`."""
+    """Norms of gradients for each set of rows, one of which is `private`."""
 
     clip_norm: float
     sets: dict[str, Norms]
@@ -66,7 +66,7 @@ class GradientNorms(Finding):
 @final
 @dataclass(frozen=True, eq=False)
 class Alignment(Finding):
-    """How a step's gradient lies to the mean gradient of all private rows."""
+    """How a step's gradient compares with the mean gradient of all private rows."""
 
     cosine: float
     dot: float
@@ -124,7 +124,7 @@ class Fit(Finding):
 @final
 @dataclass(frozen=True, eq=False)
 class Fits(Finding):
-    """By set of rows; one of them is `private`."""
+    """Mean loss and accuracy for each set of rows, one of which is `private`."""
 
     sets: dict[str, Fit]
 
@@ -147,7 +147,7 @@ class Sharpness(Finding):
 @final
 @dataclass(frozen=True, eq=False)
 class Curvatures(Finding):
-    """By set of rows; one of them is `private`."""
+    """The sharpness of the loss for each set of rows, one of which is `private`."""
 
     sets: dict[str, Sharpness]
 

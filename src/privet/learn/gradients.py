@@ -36,26 +36,26 @@ class PrivateGradient:
 
 
 def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
-    """The parameters that are learned, each once, by name."""
+    """The parameters of a model that require a gradient, each once, by name."""
     return {name: value for name, value in model.named_parameters() if value.requires_grad}
 
 
 def copied(weights: Mapping[str, Tensor]) -> Blocks:
-    """Values of their own."""
+    """Detached copies of weights, by name."""
     return {name: value.detach().clone() for name, value in weights.items()}
 
 
 def combined(
     function: Callable[..., Tensor], first: Mapping[str, Tensor], *others: Mapping[str, Tensor]
 ) -> Blocks:
-    """A function of blocks with the same name."""
+    """Apply a function, name by name, to the blocks of several vectors."""
     return {
         name: function(value, *(each[name] for each in others)) for name, value in first.items()
     }
 
 
 def squared_norm(values: Iterable[Tensor]) -> float:
-    """Over all tensors together, accumulated in double precision."""
+    """The squared Euclidean norm over all tensors together, in double precision."""
     norms = (torch.linalg.vector_norm(value, dtype=torch.float64) for value in values)
     return math.fsum(float(norm) ** 2 for norm in norms)
 
@@ -75,7 +75,7 @@ def dot(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> float:
 
 @contextmanager
 def at_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> Iterator[None]:
-    """The model with other values for its trainable parameters, for a while."""
+    """Give a model other values for its trainable parameters, inside a `with` block."""
     parameters = trainable(model)
     before = {name: parameter.data for name, parameter in parameters.items()}
     try:

@@ -38,7 +38,7 @@ def num_lanes(model: nn.Module) -> int:
 def side_by_side(
     function: Callable[[Item], Result], items: Sequence[Item], lanes: int
 ) -> list[Result]:
-    """The function of each item, in their order."""
+    """Apply a function to each item, on several threads; results are in the order of items."""
     if min(lanes, len(items)) < 2:
         return [function(item) for item in items]
     return list(_pool(lanes).map(function, items))
@@ -51,7 +51,7 @@ def _keeps_nothing(layer: nn.Module) -> bool:
 
 @cache
 def _pool(lanes: int) -> ThreadPoolExecutor:
-    """Threads that each use one core, whatever the caller uses."""
+    """A pool of threads that use one core each, whatever number the caller uses."""
     before, started = torch.get_num_threads(), Barrier(lanes + 1)
 
     def start() -> None:

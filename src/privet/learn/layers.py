@@ -22,10 +22,10 @@ Layer = TypeVar("Layer", bound=nn.Module)
 
 
 class Rule(ABC, Generic[Layer]):
-    """How one layer's parameters get their gradients from its calls.
+    """How the gradients of one layer's parameters follow from its recorded calls.
 
     Args:
-        layer: what is called.
+        layer: the layer whose calls are recorded.
         names: the model's name for each of the layer's own parameters that is trainable.
         num_views: K; inputs and outputs have K rows per unit, adjacent.
     """
@@ -37,12 +37,12 @@ class Rule(ABC, Generic[Layer]):
 
     @abstractmethod
     def per_unit(self, calls: Sequence[Call], num_units: int) -> PerUnitGradients:
-        """Every unit's gradient, one flat row each, in this rule's arrangement."""
+        """Write out every unit's gradient as one flat row, in this rule's arrangement."""
 
     def squared_norms(self, calls: Sequence[Call], origin: Blocks | None = None) -> Tensor | None:
-        """Of gradients around an origin; nothing where writing them out is cheaper.
+        """‖g − o‖² of every unit around an origin; `None` where writing gradients out is cheaper.
 
-        ‖g − o‖² is ‖g‖² − 2 g·o + ‖o‖², and g·o takes no more than a pass through the layer with
+        It is ‖g‖² − 2 g·o + ‖o‖², and g·o takes no more than a pass through the layer with
         the origin for its weights.
         """
         return None
@@ -56,7 +56,7 @@ class Rule(ABC, Generic[Layer]):
         return block.flatten()
 
     def natural(self, name: str, row: Tensor) -> Tensor:
-        """The inverse of `arranged`."""
+        """A flat row in the shape and order of its parameter: the inverse of `arranged`."""
         parameter: Tensor = self.layer.get_parameter(self._own(name))
         return row.reshape(parameter.shape)
 
@@ -64,7 +64,7 @@ class Rule(ABC, Generic[Layer]):
         return next(own for own, full in self.names.items() if full == name)
 
     def _units(self, rows: Tensor) -> Tensor:
-        """(units · views, …) as (units, views, …)."""
+        """View rows (units · views, …) as (units, views, …)."""
         return torch.unflatten(rows, 0, (-1, self.num_views))
 
 
@@ -73,10 +73,13 @@ Normalisation = nn.LayerNorm | nn.GroupNorm | nn.BatchNorm1d | nn.BatchNorm2d
 
 @final
 class NormRule(Rule[Normalisation]):
-    """A normalisation's scale and shift, one number per channel."""
+    """The rule of a normalisation layer: its scale and shift, one number each per channel."""
 
     def per_unit(self, calls: Sequence[Call], num_units: int) -> PerUnitGradients:
-        """Sums over views and positions of error ⊙ normalised input, and of the error."""
+        """Write out every unit's gradient of scale and shift.
+
+        They are sums over views and positions of error ⊙ normalised input, and of the error.
+        """
         found: dict[str, Tensor] = {}
         for call in calls:
             assert call.gradient is not None
@@ -108,10 +111,10 @@ class NormRule(Rule[Normalisation]):
 
 @final
 class EmbeddingRule(Rule[nn.Embedding]):
-    """A table of vectors; a unit touches the few rows whose numbers it holds."""
+    """The rule of a table of vectors, of which a unit touches the few rows that it looks up."""
 
     def per_unit(self, calls: Sequence[Call], num_units: int) -> PerUnitGradients:
-        """The whole table for every unit: for few units or small tables."""
+        """Write out the whole table for every unit: for few units or small tables."""
         [name] = self.names.values()
         rows, width = self.layer.weight.shape
         numbers, errors = self._flat(calls, num_units)
@@ -121,7 +124,10 @@ class EmbeddingRule(Rule[nn.Embedding]):
         return PerUnitGradients({name: table.reshape(num_units, rows * width)})
 
     def squared_norms(self, calls: Sequence[Call], origin: Blocks | None = None) -> Tensor | None:
-        """Σ over pairs of positions with the same number of the product of their errors."""
+        """Squared norms by pairs of positions, without writing tables out.
+
+        They are sums, over pairs of positions that look up the same row, of the products of errors.
+        """
         if not calls:
             return None
         [name] = self.names.values()
@@ -137,7 +143,7 @@ class EmbeddingRule(Rule[nn.Embedding]):
         return guarded_around(squares, along, lengths, squared_length([table]))
 
     def weighted_sum(self, calls: Sequence[Call], weights: Tensor) -> Blocks:
-        """Errors added to the rows they belong to."""
+        """Σ weight · gradient, as weighted errors added to the rows that they belong to."""
         [name] = self.names.values()
         numbers, errors = self._flat(calls, len(weights))
         weighted = errors * weights.to(errors.dtype)[:, None, None]
@@ -145,7 +151,7 @@ class EmbeddingRule(Rule[nn.Embedding]):
         return {name: table.index_add_(0, numbers.flatten(), weighted.flatten(0, 1))}
 
     def _flat(self, calls: Sequence[Call], num_units: int) -> tuple[Tensor, Tensor]:
-        """Numbers (units, positions) and errors (units, positions, width) of all calls."""
+        """Row numbers (units, positions) and errors (units, positions, width) of all calls."""
         width = self.layer.embedding_dim
         if not calls:
             empty = self.layer.weight.new_zeros(num_units, 0, width)
@@ -164,7 +170,7 @@ class EmbeddingRule(Rule[nn.Embedding]):
 
 
 def guarded_around(squares: Tensor, along: Tensor, lengths: Tensor, square: float) -> Tensor:
-    """‖g − o‖² from ‖g‖², g·o and ‖o‖², guarded."""
+    """‖g − o‖² from ‖g‖², g·o and ‖o‖², raised by what rounding may have taken (see `guarded`)."""
     return guarded(squares - 2 * along + square, lengths, math.sqrt(square))
 
 
@@ -181,12 +187,12 @@ def guarded(squares: Tensor, lengths: Tensor, beside: float = 0.0) -> Tensor:
 
 
 def squared_length(blocks: Sequence[Tensor]) -> float:
-    """Of all blocks together."""
+    """The squared Euclidean norm of all blocks together, in double precision."""
     return sum(float(block.square().sum(dtype=torch.float64)) for block in blocks)
 
 
 def _nothing(rule: NormRule, num_units: int) -> dict[str, Tensor]:
-    """Gradients of a layer that was never called."""
+    """Zero gradients, for a layer that was never called."""
     return {
         full: (parameter := rule.layer.get_parameter(own)).new_zeros(num_units, parameter.numel())
         for own, full in rule.names.items()

@@ -18,7 +18,7 @@ from privet.models import StandardisedConv2d
 
 
 class Leaves:
-    """A model at its present weights."""
+    """Standardised weights of a model, computed once for many backward passes."""
 
     def __init__(self, model: nn.Module) -> None:
         self._parameters = tuple(trainable(model).values())
@@ -30,7 +30,7 @@ class Leaves:
         ]
 
     def gradients(self, loss: Callable[[], Tensor]) -> tuple[Tensor, ...]:
-        """Of a loss of the model, for each trainable parameter, while leaves are in place."""
+        """The gradient of a loss for each trainable parameter; call it within `in_place`."""
         leaves = [leaf for _, _, leaf in self._layers]
         with torch.enable_grad():
             # Parameters too: some are no standardised weights, and those may be used elsewhere.
@@ -52,7 +52,7 @@ class Leaves:
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """In the model, for as many gradients as wanted."""
+        """Let the model use these standardised weights, inside a `with` block."""
         try:
             for layer, _, leaf in self._layers:
                 # Beside the method, not instead of it: the class is not touched.
@@ -69,7 +69,7 @@ def _leaf(layer: StandardisedConv2d) -> Tensor:
 
 
 def _add(total: dict[int, Tensor | None], parameter: Tensor, gradient: Tensor) -> None:
-    """To what is there, if the parameter is learned."""
+    """Add a gradient to its parameter's total, if that parameter is learned."""
     if id(parameter) in total:
         before = total[id(parameter)]
         total[id(parameter)] = gradient if before is None else before + gradient

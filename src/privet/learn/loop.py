@@ -24,7 +24,7 @@ from privet.learn.objective import Examples, Objective
 
 
 class LoopSum:
-    """A summand whose gradients are taken unit by unit."""
+    """A summand that takes gradients unit by unit, by ordinary backward passes."""
 
     def __init__(self, objective: Objective) -> None:
         self._objective = objective
@@ -32,11 +32,11 @@ class LoopSum:
         self._kept_leaves: dict[int, Leaves] = {}
 
     def zeros(self) -> Blocks:
-        """One block per parameter."""
+        """A block of zeros for each parameter."""
         return self._objective.zeros()
 
     def norms(self, units: Units) -> Tensor:
-        """Norms of gradients that are kept until they are summed."""
+        """The norm of each unit's gradient; gradients are kept until they are summed."""
         gradients = self._gradients(list(self._views(units)))
         self._kept[units] = gradients
         norms = [math.sqrt(squared_norm(gradient)) for gradient in gradients]
@@ -44,7 +44,7 @@ class LoopSum:
         return torch.tensor(norms, dtype=precision, device=units.offsets.device)
 
     def weighted_sum(self, units: Units, weights: Tensor) -> Blocks:
-        """In double precision where there is more than one unit to add."""
+        """Σ weight · gradient over units, in double precision if there are several."""
         gradients = self._kept.pop(units)
         names = list(self._objective.weights[0])
         first, *others = gradients
@@ -63,7 +63,7 @@ class LoopSum:
             yield Examples(views.inputs[start:end], views.targets[start:end])
 
     def _gradients(self, units: list[Examples]) -> list[tuple[Tensor, ...]]:
-        """Each unit's s ⊙ g − o, g the mean over weights and views of ∇ℓ."""
+        """Each unit's s ⊙ g − o, where g is the mean of ∇ℓ over weights and views."""
         objective, lanes = self._objective, num_lanes(self._objective.model)
         dealt = [objective.dealt_out(views) for views in units]
         totals: list[tuple[Tensor, ...]] = []
@@ -87,7 +87,7 @@ class LoopSum:
         return self._leaves(number).gradients(loss)
 
     def _leaves(self, number: int) -> Leaves:
-        """Kept from example to example, for each of the weights."""
+        """The standardised weights of one perturbation, computed once and kept."""
         if number not in self._kept_leaves:
             self._kept_leaves[number] = Leaves(self._objective.model)
         return self._kept_leaves[number]

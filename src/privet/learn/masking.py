@@ -16,8 +16,8 @@ class MaskedWords:
     """Sequences with some words blanked out, which alone are predicted (Devlin et al. 2019).
 
     Args:
-        num_views: K, each with other blanks.
-        share: of the words that are blanked out, on average.
+        num_views: K, the number of views, each with other blanks.
+        share: the average share of words that are blanked out.
         blank: the number of the word that stands in their place.
     """
 
@@ -35,11 +35,11 @@ class MaskedWords:
             raise ConfigError(f"share is {self.share:g}; blank out more than 0 and less than 1.")
 
     def __call__(self, rows: Examples, around: Surroundings) -> Examples:
-        """Every sequence with its own blanks."""
+        """Make K views of every sequence, each with its own blanks."""
         return self._blanked(rows, self.num_views, around.generator)
 
     def single(self, rows: Examples, generator: torch.Generator) -> Examples:
-        """One view each."""
+        """Make one view of every sequence."""
         return self._blanked(rows, 1, generator)
 
     def _blanked(self, rows: Examples, count: int, generator: torch.Generator) -> Examples:

@@ -26,7 +26,7 @@ from privet.models import StandardisedConv2d
 
 @final
 class MatrixRule(Rule[nn.Linear | nn.Conv2d]):
-    """A weight that acts as a matrix, with or without a bias, standardised or not."""
+    """The rule of a weight that acts as a matrix, with or without bias and standardisation."""
 
     def __init__(
         self, layer: nn.Linear | nn.Conv2d, names: Mapping[str, str], num_views: int
@@ -36,7 +36,7 @@ class MatrixRule(Rule[nn.Linear | nn.Conv2d]):
         self._has_matrix = bool({"weight", "gain"} & set(names))
 
     def per_unit(self, calls: Sequence[Call], num_units: int) -> PerUnitGradients:
-        """Batched matrix products, added up over views and calls while they are in the cache."""
+        """Write out every unit's gradient, by batched matrix products that fit the cache."""
         found = self._biases(calls, num_units)
         if not self._has_matrix:
             return PerUnitGradients(found)
@@ -54,7 +54,7 @@ class MatrixRule(Rule[nn.Linear | nn.Conv2d]):
         return PerUnitGradients(found | self._named({"weight": total.flatten(1), "gain": gains}))
 
     def squared_norms(self, calls: Sequence[Call], origin: Blocks | None = None) -> Tensor | None:
-        """Through pairs of positions, where their products are fewer than coordinates."""
+        """Squared norms through pairs of positions, where these are fewer than coordinates."""
         seen = [positions_of(self.layer, call, self.num_views) for call in calls]
         rows, columns = self._shape
         positions = sum(each.per_unit for each in seen)
@@ -76,7 +76,7 @@ class MatrixRule(Rule[nn.Linear | nn.Conv2d]):
         return total
 
     def weighted_sum(self, calls: Sequence[Call], weights: Tensor) -> Blocks:
-        """One matrix product over all units and positions."""
+        """Σ weight · gradient, as one matrix product over all units and positions."""
         weights = weights.to(self.layer.weight.dtype)
         first, *others = [positions_of(self.layer, call, self.num_views) for call in calls]
         matrix = first.weighted(weights)[None]
@@ -89,11 +89,11 @@ class MatrixRule(Rule[nn.Linear | nn.Conv2d]):
         return {name: self.natural(name, row) for name, row in (found | biases).items()}
 
     def arranged(self, name: str, block: Tensor) -> Tensor:
-        """A patch holds its channels last."""
+        """A parameter's values, flat, with the channels of a patch last."""
         return block.movedim(1, -1).flatten() if block.dim() == 4 else block.flatten()
 
     def natural(self, name: str, row: Tensor) -> Tensor:
-        """The inverse."""
+        """A flat row in the shape and order of its parameter: the inverse of `arranged`."""
         if name != self.names.get("weight") or not isinstance(self.layer, nn.Conv2d):
             return super().natural(name, row)
         out, channels, *kernel = self.layer.weight.shape
@@ -156,19 +156,19 @@ class MatrixRule(Rule[nn.Linear | nn.Conv2d]):
 
 @dataclass(frozen=True)
 class _Centre:
-    """What gradients are taken around: see `_centre`."""
+    """An origin as `MatrixRule._centre` prepares it: a matrix, and the origin's squared norm."""
 
     matrix: Tensor
     square: float
 
 
 def _joined(pieces: list[Tensor], dim: int) -> Tensor:
-    """One tensor; the only one, without a copy."""
+    """Concatenate tensors; a single one is returned without a copy."""
     return pieces[0] if len(pieces) == 1 else torch.cat(pieces, dim)
 
 
 def _tiles(seen: Sequence[Positions], num_units: int) -> list[slice]:
-    """Runs of units whose inputs fit the cache together."""
+    """Slices of units whose inputs fit the cache together."""
     largest = max([each.bytes_per_unit for each in seen], default=TILE_BYTES)
     size = max(1, TILE_BYTES // max(1, largest))
     return [slice(start, min(start + size, num_units)) for start in range(0, num_units, size)]

@@ -31,20 +31,20 @@ class Examples:
         return len(self.inputs)
 
     def split(self, size: int) -> list[Examples]:
-        """So many at a time, and what is left."""
+        """Parts of that many examples each; the last one holds what is left."""
         parts = zip(torch.split(self.inputs, size), torch.split(self.targets, size), strict=True)
         return [Examples(inputs, targets) for inputs, targets in parts]
 
 
 class Loss(Protocol):
-    """One number per input."""
+    """A function from outputs and targets to one loss per input."""
 
     def __call__(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Losses, one each."""
+        """The loss of each input."""
 
 
 def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
-    """For class numbers and for probabilities alike."""
+    """The cross-entropy of each output; targets are class numbers or probabilities."""
     return F.cross_entropy(outputs, targets, reduction="none")
 
 
@@ -53,7 +53,7 @@ IGNORED = UNPREDICTED
 
 
 def word_cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
-    """The mean over the words of each sequence, from logits (N, T, words) and targets (N, T)."""
+    """The mean cross-entropy of each sequence, from logits (N, T, words) and targets (N, T)."""
     losses = F.cross_entropy(
         outputs.transpose(1, 2), targets, reduction="none", ignore_index=IGNORED
     )
@@ -61,12 +61,12 @@ def word_cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def is_declared(labels: Tensor, num_classes: int) -> Tensor:
-    """Whether each label is one of the classes."""
+    """Whether each label is one of the declared classes."""
     return (labels >= 0) & (labels < num_classes)
 
 
 def of_declared(loss: Loss, num_classes: int) -> Loss:
-    """A loss whose gradient is not a number for class numbers that are not declared.
+    """Wrap a loss so that its gradient is NaN where a class number is not declared.
 
     Guarantees:
         A private label outside the declared classes makes its unit count for zero behind the hedge;
@@ -89,16 +89,16 @@ def of_declared(loss: Loss, num_classes: int) -> Loss:
 
 @dataclass(frozen=True, kw_only=True)
 class Objective:
-    """Everything that a unit's vector depends on besides the unit: all of it public or private.
+    """Everything besides a unit that its vector depends on: all of it is public, or was released.
 
     Args:
         model: any module that treats each input by itself.
         loss: one number per view.
-        views: K views of each row, adjacent, in the order of rows.
+        views: a function from units to K views of each row, adjacent, in the order of rows.
         num_views: K.
         weights: w + v for each distinct perturbation v; their number divides K.
-        scale: s, or none for 1.
-        origin: o in scaled coordinates, or none for 0.
+        scale: s; `None` for 1.
+        origin: o in scaled coordinates; `None` for 0.
     """
 
     model: nn.Module
@@ -125,7 +125,7 @@ class Objective:
     def plain(
         cls, model: nn.Module, loss: Loss, views: Callable[[Units], Examples], num_views: int
     ) -> Objective:
-        """At the model's own weights, unscaled, around zero."""
+        """The objective at the model's own weights, without scale and origin."""
         weights = (copied(trainable(model)),)
         return cls(model=model, loss=loss, views=views, num_views=num_views, weights=weights)
 
@@ -135,7 +135,7 @@ class Objective:
         return len(self.weights) == 1 and self.scale is None
 
     def zeros(self) -> Blocks:
-        """The sum over no units."""
+        """A block of zeros for each parameter: the sum over no units."""
         return {name: torch.zeros_like(value) for name, value in self.weights[0].items()}
 
     def dealt_out(self, views: Examples) -> list[Examples]:
@@ -154,7 +154,7 @@ class Objective:
         ]
 
     def centred(self, gradients: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """S ⊙ g − o, for gradients in the order of the weights."""
+        """Turn gradients g, in the order of the weights, into s ⊙ g − o."""
         if self.scale is not None:
             gradients = torch._foreach_mul(gradients, list(self.scale.values()))
         if self.origin is not None:

@@ -15,14 +15,14 @@ from privet.learn.gradients import Blocks, PrivateGradient, PublicGradient, comb
 
 
 class Origin(Protocol):
-    """o, and what it remembers of earlier private gradients."""
+    """The origin o of a step, and what it remembers of earlier private gradients."""
 
     @property
     def needs_public(self) -> bool:
         """Whether it is made from a public gradient."""
 
     def origin(self, memory: Blocks, public: PublicGradient | None) -> Blocks | None:
-        """O in this step, in scaled coordinates; none for 0."""
+        """The origin of this step in scaled coordinates; `None` for 0."""
 
     def remember(self, memory: Blocks, gradient: PrivateGradient) -> Blocks:
         """The memory after this step; empty at the start of a run."""
@@ -30,16 +30,16 @@ class Origin(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class NoOrigin:
-    """o = 0."""
+    """No origin: o = 0."""
 
     needs_public: bool = field(default=False, init=False)
 
     def origin(self, memory: Blocks, public: PublicGradient | None) -> Blocks | None:
-        """Nothing to subtract."""
+        """`None`: nothing is subtracted."""
         return None
 
     def remember(self, memory: Blocks, gradient: PrivateGradient) -> Blocks:
-        """Nothing to remember."""
+        """The memory as it is, since nothing is remembered."""
         return memory
 
 
@@ -48,7 +48,7 @@ class PublicOrigin:
     """The public gradient (DOPE-SGD, Algorithm 2), clipped to λ for imperfect public data (eq. 3).
 
     Args:
-        limit: λ; none leaves the public gradient as it is.
+        limit: λ, the longest origin; `None` leaves the public gradient as it is.
     """
 
     limit: float | None = None
@@ -58,12 +58,12 @@ class PublicOrigin:
         _check(self.limit)
 
     def origin(self, memory: Blocks, public: PublicGradient | None) -> Blocks | None:
-        """∇ℓ(w; public) · λ / max(λ, ‖·‖)."""
+        """The public gradient, shortened to at most λ: ∇ℓ(w; public) · λ / max(λ, ‖·‖)."""
         assert public is not None
         return _clipped(public.blocks, self.limit)
 
     def remember(self, memory: Blocks, gradient: PrivateGradient) -> Blocks:
-        """Nothing to remember."""
+        """The memory as it is, since nothing is remembered."""
         return memory
 
 
@@ -72,7 +72,7 @@ class LastPrivate:
     """A moving average of earlier private gradients, where nothing is public.
 
     Args:
-        decay: 0 keeps the last gradient alone.
+        decay: the share of the average that stays in each step; 0 keeps the last gradient alone.
         limit: the longest origin; noise makes private gradients long.
     """
 
@@ -86,11 +86,11 @@ class LastPrivate:
             raise ConfigError(f"The decay of the origin must lie in [0, 1), not {self.decay:g}.")
 
     def origin(self, memory: Blocks, public: PublicGradient | None) -> Blocks | None:
-        """Zero in the first step."""
+        """The average of earlier private gradients, limited in length; `None` in the first step."""
         return _clipped(memory, self.limit) if memory else None
 
     def remember(self, memory: Blocks, gradient: PrivateGradient) -> Blocks:
-        """Average with what came before."""
+        """The average after this gradient has joined it."""
         if not memory:
             return dict(gradient.blocks)
         return combined(lambda o, g: o.lerp(g, 1 - self.decay), memory, gradient.blocks)

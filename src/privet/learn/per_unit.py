@@ -14,7 +14,10 @@ from privet.learn.objective import Objective
 
 
 def unit_gradients(objective: Objective, units: Units) -> Iterator[PerUnitGradients]:
-    """One unit at a time, so that memory does not grow; those that are not finite are left out."""
+    """Yield the gradient of each unit, one at a time so that memory does not grow.
+
+    Gradients that are not finite are left out.
+    """
     summand, once = LoopSum(objective), torch.ones(1, dtype=torch.float64)
     for unit in batches(units, 1):
         summand.norms(unit)
@@ -40,14 +43,14 @@ def mean_gradient(objective: Objective, units: Units, size: int) -> Blocks:
 
 
 def batches(units: Units, size: int) -> Iterator[Units]:
-    """All units, in their order."""
+    """Yield all units in order, `size` at a time."""
     numbers = torch.arange(len(units), device=units.offsets.device)
     for first in range(0, len(units), size):
         yield units.select((numbers >= first) & (numbers < first + size))
 
 
 def evenly(units: Units, count: int) -> Units:
-    """At most that many units, from all over: rows may lie sorted by class."""
+    """Choose at most `count` units, evenly spaced, since rows may lie sorted by class."""
     total, device = len(units), units.offsets.device
     keep = torch.zeros(total, dtype=torch.bool, device=device)
     count = min(count, total)

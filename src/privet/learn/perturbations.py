@@ -18,11 +18,11 @@ from privet.optim import asam_direction, random_direction, sam_direction
 
 
 class Perturbation(Protocol):
-    """M distinct directions; each is used for K/M of an example's views."""
+    """M distinct directions v; each is used for K/M of the views of an example."""
 
     @property
     def count(self) -> int:
-        """M."""
+        """M, the number of distinct directions."""
 
     @property
     def needs_public(self) -> bool:
@@ -31,12 +31,12 @@ class Perturbation(Protocol):
     def perturbed(
         self, weights: Blocks, public: Sequence[PublicGradient], generator: torch.Generator
     ) -> tuple[Blocks, ...]:
-        """W + v for every v."""
+        """The weights w + v for every direction v."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Unperturbed:
-    """v = 0."""
+    """No perturbation: v = 0."""
 
     count: int = field(default=1, init=False)
     needs_public: bool = field(default=False, init=False)
@@ -44,7 +44,7 @@ class Unperturbed:
     def perturbed(
         self, weights: Blocks, public: Sequence[PublicGradient], generator: torch.Generator
     ) -> tuple[Blocks, ...]:
-        """The weights themselves."""
+        """The weights themselves, as the only element."""
         return (weights,)
 
 
@@ -72,7 +72,7 @@ class Ascent:
     def perturbed(
         self, weights: Blocks, public: Sequence[PublicGradient], generator: torch.Generator
     ) -> tuple[Blocks, ...]:
-        """One direction per public gradient."""
+        """The weights moved along each public gradient, by the radius."""
         direction = asam_direction if self.adaptive else sam_direction
         return tuple(
             combined(torch.add, weights, direction(weights, gradient.blocks, self.radius))
@@ -94,7 +94,7 @@ class RandomDirections:
     def perturbed(
         self, weights: Blocks, public: Sequence[PublicGradient], generator: torch.Generator
     ) -> tuple[Blocks, ...]:
-        """Fresh directions in every step."""
+        """The weights moved along fresh random directions, by the radius."""
         return tuple(
             combined(torch.add, weights, random_direction(weights, self.radius, generator))
             for _ in range(self.count)

@@ -17,7 +17,7 @@ TILE_BYTES = 8 << 20  # of inputs at a time, so that they stay in the cache
 
 
 class Positions(Protocol):
-    """Inputs a_t and errors e_t, by unit and view."""
+    """Inputs a_t of a layer and errors e_t that came back to it, by unit and view."""
 
     per_unit: int
     bytes_per_unit: int
@@ -39,7 +39,7 @@ class Positions(Protocol):
 
 
 def positions_of(layer: nn.Linear | nn.Conv2d, call: Call, num_views: int) -> Positions:
-    """Whichever the layer is."""
+    """The positions of a call, for a linear or a convolutional layer."""
     call.require_unchanged()
     if isinstance(layer, nn.Conv2d):
         return _Patches(layer, call, num_views)
@@ -47,7 +47,7 @@ def positions_of(layer: nn.Linear | nn.Conv2d, call: Call, num_views: int) -> Po
 
 
 class _Inputs:
-    """Of a linear layer: rows and, in sequences, places."""
+    """Positions of a linear layer: rows and, in sequences, places."""
 
     def __init__(self, call: Call, num_views: int) -> None:
         assert call.gradient is not None
@@ -85,7 +85,7 @@ class _Inputs:
 
 
 class _Patches:
-    """Of a convolution: one patch per output pixel, its channels last, cut without unfolding.
+    """Positions of a convolution: one patch per output pixel, its channels last.
 
     With channels last a patch's rows are contiguous, and cutting them is several times faster than
     `unfold`.
@@ -136,7 +136,10 @@ class _Patches:
 
     @cached_property
     def _patches(self) -> Tensor:
-        """(units, views, height, width, kernel height, kernel width, channels), overlapping."""
+        """All patches, as an overlapping view.
+
+        Shape: (units, views, height, width, kernel height, kernel width, channels).
+        """
         layer = self._layer
         assert not isinstance(layer.padding, str)
         (top, left), (down, right) = layer.padding, layer.stride
@@ -153,7 +156,7 @@ class _Patches:
 
 
 def pair_products(inputs: Tensor) -> Tensor:
-    """a_t·a_s for inputs (units, positions, d)."""
+    """The products a_t·a_s of all pairs of positions, for inputs (units, positions, d)."""
     return torch.bmm(inputs, inputs.transpose(1, 2))
 
 
@@ -164,5 +167,5 @@ def _once(kept: dict[Any, Tensor], key: Any, make: Callable[[], Tensor]) -> Tens
 
 
 def _positions_last(errors: Tensor) -> Tensor:
-    """(units, views, o, positions) as (units, o, views · positions)."""
+    """Turn errors (units, views, o, positions) into (units, o, views · positions)."""
     return errors[:, 0] if errors.shape[1] == 1 else errors.transpose(1, 2).flatten(2)

@@ -12,7 +12,7 @@ from privet.learn.gradients import Blocks, PublicGradient, combined, norm
 
 
 class Scale(Protocol):
-    """s, and what it remembers of public gradients."""
+    """The scale s of a step, and what it remembers of public gradients."""
 
     @property
     def needs_public(self) -> bool:
@@ -22,21 +22,21 @@ class Scale(Protocol):
         """The memory after one more public gradient; empty at the start of a run."""
 
     def scale(self, memory: Blocks, public: PublicGradient | None) -> Blocks | None:
-        """S in this step; none for 1."""
+        """The scale of this step; `None` for 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Unscaled:
-    """s = 1."""
+    """No scale: s = 1."""
 
     needs_public: bool = field(default=False, init=False)
 
     def learn(self, memory: Blocks, public: PublicGradient | None) -> Blocks:
-        """Nothing to remember."""
+        """The memory as it is, since nothing is remembered."""
         return memory
 
     def scale(self, memory: Blocks, public: PublicGradient | None) -> Blocks | None:
-        """Nothing to scale."""
+        """`None`: gradients are taken as they are."""
         return None
 
 
@@ -48,8 +48,8 @@ class PublicMoments:
     public gradient keeps its norm: clip norm and learning rate then mean what they mean without.
 
     Args:
-        decay: of the moving average.
-        damping: relative; large values approach s = 1.
+        decay: the share of the moving average that stays in each step.
+        damping: relative to that root mean square; large values approach s = 1.
     """
 
     decay: float = 0.9
@@ -63,7 +63,7 @@ class PublicMoments:
             raise ConfigError(f"The damping of the scale must be above 0, not {self.damping:g}.")
 
     def learn(self, memory: Blocks, public: PublicGradient | None) -> Blocks:
-        """V ← decay · v + (1 − decay) · g²."""
+        """The mean square after one more public gradient: decay · v + (1 − decay) · g²."""
         assert public is not None
         squares = combined(torch.square, public.blocks)
         if not memory:
@@ -71,7 +71,7 @@ class PublicMoments:
         return combined(lambda v, g: torch.lerp(v, g, 1 - self.decay), memory, squares)
 
     def scale(self, memory: Blocks, public: PublicGradient | None) -> Blocks | None:
-        """Damped, and of the public gradient's norm."""
+        """The damped scale, stretched so that the public gradient keeps its norm."""
         assert public is not None
         size = sum(block.numel() for block in memory.values())
         total = sum(float(block.sum(dtype=torch.float64)) for block in memory.values())

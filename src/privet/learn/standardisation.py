@@ -61,9 +61,9 @@ class Standardisation:
         return gains
 
     def adjoint(self, weights: Tensor, gains: Tensor | None) -> Tensor:
-        """Whose product with a gradient of standardised weights is that of given weights and gains.
+        """The matrix M with ⟨M, g⟩ = ⟨(weights, gains), what `pull_back_` makes of g⟩ for all g.
 
-        That is, with what `pull_back_` makes of the gradient: a projection is its own adjoint.
+        Here g is a gradient of standardised weights, and a projection is its own adjoint.
         """
         found = weights.clone()
         _ = self.pull_back_(found)
@@ -83,7 +83,7 @@ class Standardisation:
     def correction(
         self, inputs: Tensor, errors: Tensor, outputs: Tensor, names: Container[str]
     ) -> Tensor:
-        """What the projection takes from the squared norm, and what the gain adds to it."""
+        """What the projection takes from the squared norm of each unit, plus what the gain adds."""
         width = self.rows.shape[1]
         ones = torch.bmm(errors, inputs.sum(2, keepdim=True)).squeeze(2)
         rows = (errors * outputs).sum(2) / self.gain

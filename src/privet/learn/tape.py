@@ -34,7 +34,7 @@ _PARAMETERS: dict[type[AnyRule], set[str]] = {
 
 @dataclass(frozen=True)
 class _Noted:
-    """What a batch leaves behind between its norms and its sum."""
+    """What is kept of a batch between its norms and its sum."""
 
     squares: Tensor
     written: dict[str, tuple[AnyRule, Tensor]]
@@ -45,8 +45,8 @@ class TapeSum:
     """A summand that takes the gradients of many units in one pass.
 
     Args:
-        objective: what is differentiated.
-        ghost: know norms without gradients where that is cheaper.
+        objective: what is differentiated for each unit.
+        ghost: compute norms without writing gradients out where that is cheaper.
 
     Raises:
         Unsupported: for a model with parameters in layers that no rule knows.
@@ -61,11 +61,11 @@ class TapeSum:
         self._loop = LoopSum(objective)
 
     def zeros(self) -> Blocks:
-        """One block per parameter."""
+        """A block of zeros for each parameter."""
         return self._objective.zeros()
 
     def norms(self, units: Units) -> Tensor:
-        """Norms over all layers; what a sum will need is kept."""
+        """The norm of each unit's vector over all layers; what the sum will need is kept."""
         if not units.single:  # a user's rows are averaged first, which the loop does
             return self._loop.norms(units)
         noted = self._note(units)
@@ -76,7 +76,10 @@ class TapeSum:
         return noted.squares.sqrt().to(precision)
 
     def weighted_sum(self, units: Units, weights: Tensor) -> Blocks:
-        """A matrix-vector product for what was written out; book-keeping for the rest."""
+        """Σ weight · vector over the units.
+
+        It is a matrix-vector product for what was written out, and book-keeping for the rest.
+        """
         if not units.single:
             return self._loop.weighted_sum(units, weights)
         noted, objective = self._kept.pop(units), self._objective
@@ -138,7 +141,7 @@ class TapeSum:
 
 
 def rules_for(model: nn.Module, num_views: int) -> list[AnyRule]:
-    """A rule for every layer with something to learn; refused where one is not known."""
+    """A rule for every layer that has trainable parameters; `Unsupported` where none is known."""
     full = {id(parameter): name for name, parameter in trainable(model).items()}
     rules = []
     for path, layer in model.named_modules():
@@ -153,9 +156,9 @@ def rules_for(model: nn.Module, num_views: int) -> list[AnyRule]:
 
 
 def may_ghost(objective: Objective, rules: Sequence[AnyRule]) -> bool:
-    """Whether squared norms of layers add up to that of a unit's vector.
+    """Whether the squared norms of layers add up to that of a unit's vector.
 
-    Not where two layers share a parameter: their gradients are added before they are normed.
+    They do not where two layers share a parameter, whose gradients are added first.
     """
     names = [name for rule in rules for name in rule.names.values()]
     return objective.linear and len(names) == len(set(names))
@@ -190,5 +193,5 @@ def _plain(layer: nn.Module) -> bool:
 
 
 def _frozen(layer: nn.Module) -> bool:
-    """Whether a BatchNorm uses public constants instead of the batch."""
+    """Whether a BatchNorm normalises by stored statistics instead of those of the batch."""
     return not layer.training and layer.running_mean is not None

@@ -1,4 +1,4 @@
-"""The loop around equation 1: paces, averages of weights, a ring of the last ones."""
+"""The loop around equation 1: learning rates, an average of weights, and the last few weights."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Course:
     """How a run goes through its steps.
 
     Args:
-        steps: all of them.
-        learning_rate: at its highest.
+        steps: the number of steps in the whole run.
+        learning_rate: the highest one.
         schedule: the learning rate's factor over the run.
-        average: the moving average of weights.
+        average: how the moving average of weights is formed.
         keep_last: how many of the last weights are kept for ensembles; 0 for none.
     """
 
@@ -48,14 +48,14 @@ class Course:
             raise ConfigError(f"The number of weights to keep is 0 or more, not {self.keep_last}.")
 
     def pace(self, step: int) -> Pace:
-        """How far a step goes."""
+        """The learning rate of a step and its place in the run."""
         factor = self.schedule(step, self.steps)
         return Pace(learning_rate=self.learning_rate * factor, step=step, total=self.steps)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """Everything a run needs to go on: all of it private already."""
+    """Everything a run needs to go on, all of it private results already."""
 
     state: State
     average: Blocks
@@ -63,17 +63,17 @@ class Progress:
 
     @classmethod
     def start(cls, weights: Blocks) -> Progress:
-        """Before the first step."""
+        """The progress of a run before its first step."""
         return cls(state=State(weights=copied(weights)), average=copied(weights))
 
     @property
     def step(self) -> int:
-        """How many steps are done."""
+        """The number of steps that are done."""
         return self.state.step
 
 
 class Diverged(ConfigError):  # noqa: N818 - an outcome of noise and settings
-    """Weights grew beyond all bounds, which depends on nothing but what left the hedge."""
+    """The weights are no longer finite, which follows from nothing but what left the hedge."""
 
 
 OnStep = Callable[[Progress], None]
@@ -87,17 +87,17 @@ def train(
     on_step: OnStep | None = None,
     on_gradient: OnGradient | None = None,
 ) -> Progress:
-    """All steps that are left, or that the reservation still pays for.
+    """Take all steps that are left, or that the reservation still pays for.
 
-    A run that was killed may have paid for steps whose results were lost. It ends earlier then.
+    A run that was killed may have paid for steps whose results were lost; it then ends earlier.
 
     Args:
-        equation: of each step.
-        steps: the hedge's.
-        course: how far, and how fast.
-        progress: where the run is.
-        on_step: told of every step when it is done.
-        on_gradient: told of every private gradient, before the weights move.
+        equation: what each step computes.
+        steps: the hedge's steps.
+        course: the number of steps and their learning rates.
+        progress: where the run is now.
+        on_step: called after every step.
+        on_gradient: called with every private gradient, before the weights move.
     """
     while progress.step < course.steps and steps.remaining > 0:
         progress = _one_step(equation, steps, course, progress, on_gradient)

@@ -24,11 +24,11 @@ class Pace:
 
 
 class Update(Protocol):
-    """w, from the private gradient and, where it wants one, a public gradient."""
+    """How new weights follow from the private gradient and, if needed, a public gradient."""
 
     @property
     def needs_public(self) -> bool:
-        """Whether it wants a public gradient."""
+        """Whether it uses a public gradient."""
 
     def apply(
         self,
@@ -38,12 +38,12 @@ class Update(Protocol):
         memory: Memory,
         pace: Pace,
     ) -> tuple[Blocks, Memory]:
-        """New weights and a new memory; empty at the start of a run."""
+        """The weights and the memory after a step; the memory is empty at the start of a run."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SGD:
-    """w ← w − η m with m ← momentum · m + g, and weight decay apart from it."""
+    """Gradient descent: w ← w − η m with m ← momentum · m + g, and decoupled weight decay."""
 
     momentum: float = 0.0
     weight_decay: float = 0.0
@@ -61,7 +61,7 @@ class SGD:
         memory: Memory,
         pace: Pace,
     ) -> tuple[Blocks, Memory]:
-        """One step."""
+        """Take one step of gradient descent."""
         direction = gradient.blocks
         if self.momentum:
             if memory:
@@ -97,7 +97,7 @@ class Adam:
         memory: Memory,
         pace: Pace,
     ) -> tuple[Blocks, Memory]:
-        """Bias-corrected moments."""
+        """Take one step of Adam, with bias-corrected moments."""
         g = gradient.blocks
         zeros = combined(torch.zeros_like, g)
         first = combined(lambda m, x: m.lerp(x, 1 - self.beta1), memory.get("first", zeros), g)
@@ -120,7 +120,7 @@ class Mirror:
     Args:
         alpha: α at the start.
         schedule: constant; or cosine, by which the public share 1 − α falls to 0 at the end.
-        base: what is done with the mixture.
+        base: the update that takes the mixture as its gradient.
     """
 
     alpha: float = 0.7
@@ -142,14 +142,14 @@ class Mirror:
         memory: Memory,
         pace: Pace,
     ) -> tuple[Blocks, Memory]:
-        """Mix, then step."""
+        """Mix the private and the public gradient, then let `base` take a step."""
         assert public is not None
         alpha = self.share(pace)
         mixture = combined(lambda g, p: p.lerp(g, alpha), gradient.blocks, public.blocks)
         return self.base.apply(weights, PrivateGradient(mixture), None, memory, pace)
 
     def share(self, pace: Pace) -> float:
-        """α in this step."""
+        """The share α of the private gradient in this step."""
         if self.schedule == "constant":
             return self.alpha
         return 1 - (1 - self.alpha) * math.cos(math.pi * pace.step / (2 * pace.total))

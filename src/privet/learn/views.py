@@ -26,7 +26,7 @@ class Surroundings:
 
 
 class Views(Protocol):
-    """K views of each row, adjacent, in the order of rows.
+    """A way to make K views of each row, adjacent, in the order of rows.
 
     Guarantees:
         A view depends on its own row, on public rows and on fresh randomness: two private rows are
@@ -35,38 +35,38 @@ class Views(Protocol):
 
     @property
     def num_views(self) -> int:
-        """K."""
+        """K, the number of views of each row."""
 
     @property
     def needs_public(self) -> bool:
         """Whether public images are mixed in."""
 
     def __call__(self, rows: Examples, around: Surroundings) -> Examples:
-        """Views of rows; one view each of public rows comes from `single`."""
+        """Make K views of each row; for public rows there is `single`."""
 
     def single(self, rows: Examples, generator: torch.Generator) -> Examples:
-        """One view each, for rows that are public."""
+        """Make one view of each row, for rows that are public."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AsIs:
-    """The example, as it is (Abadi et al. 2016)."""
+    """One view of each example: the example itself (Abadi et al. 2016)."""
 
     num_views: int = field(default=1, init=False)
     needs_public: bool = field(default=False, init=False)
 
     def __call__(self, rows: Examples, around: Surroundings) -> Examples:
-        """Only pixels become numbers."""
+        """The examples as they are; only bytes become numbers."""
         return Examples(_numbers(rows.inputs), rows.targets)
 
     def single(self, rows: Examples, generator: torch.Generator) -> Examples:
-        """The same."""
+        """The examples as they are; only bytes become numbers."""
         return Examples(_numbers(rows.inputs), rows.targets)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Augmented:
-    """K augmentations (augmentation multiplicity, De et al. 2022)."""
+    """K augmentations of each example (augmentation multiplicity, De et al. 2022)."""
 
     num_views: int = 16
     augment: CropFlip = field(default_factory=CropFlip)
@@ -76,12 +76,12 @@ class Augmented:
         _check_counts(num_views=self.num_views)
 
     def __call__(self, rows: Examples, around: Surroundings) -> Examples:
-        """Independent augmentations of every image."""
+        """Make K independent augmentations of every image."""
         inputs = self.augment(_numbers(rows.inputs), self.num_views, around.generator)
         return Examples(inputs, rows.targets.repeat_interleave(self.num_views, 0))
 
     def single(self, rows: Examples, generator: torch.Generator) -> Examples:
-        """One augmentation each."""
+        """Make one augmentation of every image."""
         return Examples(self.augment(_numbers(rows.inputs), 1, generator), rows.targets)
 
 
@@ -94,10 +94,10 @@ class Mixed:
     does not change the sensitivity.
 
     Args:
-        num_base: plain augmentations.
-        num_self: mixups of two augmentations of the example.
-        num_diff: mixups of an augmentation of the example with a public image.
-        alpha: of the Beta(α, α) distribution of mixing weights.
+        num_base: the number of plain augmentations.
+        num_self: the number of mixups of two augmentations of the example.
+        num_diff: the number of mixups of an augmentation of the example with a public image.
+        alpha: α of the Beta(α, α) distribution of mixing weights.
         augment: how augmentations are made.
     """
 
@@ -116,16 +116,16 @@ class Mixed:
 
     @property
     def num_views(self) -> int:
-        """All of them."""
+        """The number of views of each kind, added up."""
         return self.num_base + self.num_self + self.num_diff
 
     @property
     def needs_public(self) -> bool:
-        """For DP-Mix diff."""
+        """Whether public images are mixed in, as in DP-Mix diff."""
         return self.num_diff > 0
 
     def __call__(self, rows: Examples, around: Surroundings) -> Examples:
-        """Every example by itself: its own augmentations, and public images."""
+        """Make all views of every example, from its own augmentations and public images alone."""
         generator, count = around.generator, len(rows)
         # Mixups are of base views where there are any to choose from.
         sizes = [self.num_base, 0 if self.num_base > 1 else 2 * self.num_self, self.num_diff]
@@ -148,7 +148,7 @@ class Mixed:
         )
 
     def single(self, rows: Examples, generator: torch.Generator) -> Examples:
-        """One augmentation each."""
+        """Make one augmentation of every image."""
         return Augmented(num_views=1, augment=self.augment).single(rows, generator)
 
     def _with_public(
@@ -173,7 +173,7 @@ class Mixed:
 
 
 def _pick_pairs(base: Tensor, count: int, generator: torch.Generator) -> Tensor:
-    """Two different base views of the same example, `count` times: all firsts, then all seconds."""
+    """Draw `count` pairs of different base views of each example: all firsts, then all seconds."""
     rows, num_base = base.shape[:2]
     first = torch.randint(num_base, (rows, count), generator=generator)
     step = torch.randint(1, num_base, (rows, count), generator=generator)
@@ -189,7 +189,7 @@ def _probabilities(labels: Tensor, num_classes: int) -> Tensor:
 
 
 def _numbers(inputs: Tensor) -> Tensor:
-    """Images as numbers; features are numbers already."""
+    """Inputs as floating-point numbers: bytes of images are converted, features stay."""
     return to_float(inputs) if inputs.dtype == torch.uint8 else inputs
 
 

@@ -13,11 +13,10 @@ from torch import Tensor, nn
 
 from privet.augment import NonLeaking, to_float
 from privet.errors import ConfigError, DataError
-from privet.keys import keyed
+from privet.keys import keyed, seeded
 from privet.optim import update_average
 from privet.optim.states import Checkpoint, adam_state, restore_adam, under
 from privet.public.rows import PublicRows
-from privet.public.warm_up import seeded
 
 OnStep = Callable[[int, float], None]
 

@@ -7,8 +7,9 @@ from torch import nn
 
 from privet.augment import to_float
 from privet.errors import ConfigError
+from privet.keys import seeded
 from privet.public.rows import PublicRows
-from privet.public.warm_up import EpochRecord, OnEpoch, Preprocess, WarmUp, seeded, warm_up
+from privet.public.warm_up import EpochRecord, OnEpoch, Preprocess, WarmUp, warm_up
 
 
 def final_linear(model: nn.Module) -> tuple[str, nn.Linear]:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from privet.augment import CropFlip, auto_augmented, beta, cut_pairs, mix_pairs, to_float
 from privet.errors import ConfigError
+from privet.keys import seeded
 from privet.optim import Schedule, Sharpness, cosine
 from privet.optim.sharpness import gradient_of
 from privet.public.adversary import Adversary
@@ -138,15 +139,6 @@ def warm_up(
     return history
 
 
-@contextmanager
-def seeded(generator: torch.Generator) -> Iterator[None]:
-    """Draw a global random state from the generator, and put the old one back afterwards."""
-    seed = torch.randint(2**62, (), generator=generator, device=generator.device)
-    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
-        torch.manual_seed(int(seed))
-        yield
-
-
 class _Run:
     """What stays the same over the epochs."""
 
@@ -196,7 +188,7 @@ class _Run:
             return self.lesson.view(batch, self.generator)
         inputs = self.preprocess(batch.inputs)
         if config.auto_augment:
-            inputs = auto_augmented(inputs)
+            inputs = auto_augmented(inputs, self.generator)
         if config.augment is not None:
             inputs = config.augment(inputs, 1, self.generator)
         labels = F.one_hot(batch.targets, self.num_classes).to(inputs.dtype)

@@ -49,7 +49,7 @@ from privet.release import (
     each_class,
     released_moments,
 )
-from privet.release.fourier import FourierFeatures, median_distance
+from privet.release.fourier import FourierFeatures, median_pixel_distance
 from privet.release.perceptual import PerceptualFeatures, pooled
 from privet.release.placing import moved, placed
 from privet.synthesis import MeanMatching, sampled, train_generator
@@ -87,7 +87,7 @@ def dp_merf(
     s, situation = settings or DpMerf(), Situation.behind(hedge, num_classes, image_shape)
     measured = public is not None and s.length_scale is None
     if public is not None and measured:
-        situation = replace(situation, median_distance=median_distance(public))
+        situation = replace(situation, median_distance=median_pixel_distance(public))
     s = s.chosen(situation).settings
     releases = dp_merf_releases(s, image_shape, num_classes)
     run = _Run(s, image_shape, num_classes, memory or NoMemory(), on_step, hedge.device)

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from privet.errors import ConfigError, PrivacyError
 from privet.hedge import Hedge, PoissonSum
+from privet.keys import seeded
 from privet.learn import Adam, EngineName, Keys, Method, Progress
 from privet.learn import checkpoint as checkpoints
 from privet.learn.gradients import trainable
@@ -29,7 +30,6 @@ from privet.models.layers import group_norm
 from privet.optim import cosine
 from privet.privacy import Budget, Event, PoissonSteps, Relation
 from privet.public import PublicRows
-from privet.public.warm_up import seeded
 from privet.recipes.interrupts import undisturbed
 from privet.recipes.model import ImageShape
 from privet.recipes.releases import (

@@ -14,11 +14,10 @@ from torch import Tensor, nn
 
 from privet.augment import to_pixels
 from privet.errors import ConfigError, DataError
-from privet.keys import keyed
+from privet.keys import keyed, seeded
 from privet.models import DenoisingUNet
 from privet.public import DiffusionTraining, PublicRows, train_at_noise_levels
 from privet.public.diffusion import Task
-from privet.public.warm_up import seeded
 from privet.recipes.model import ImageShape
 from privet.recipes.releases import Drawn, Images, Kept, Labels, Memory, OnStep, balanced, told
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from privet.errors import ConfigError
-from privet.keys import keyed
+from privet.keys import keyed, seeded
 from privet.models.noisy_classifier import NoisyClassifier, NoisyDiscriminator
 from privet.public import DiffusionTraining, Edm, Heun, PublicRows
 from privet.public.edm import Guidance
@@ -20,7 +20,6 @@ from privet.public.guidance import (
     DiscriminatorTask,
     real_and_synthetic,
 )
-from privet.public.warm_up import seeded
 from privet.recipes.public_diffusion import Progress, PublicDiffusion, Teaching, image_shape_of
 from privet.recipes.releases import Drawn, Memory, NoMemory
 

@@ -13,11 +13,11 @@ from torch import nn
 
 from privet.augment import CropFlip
 from privet.errors import ConfigError
+from privet.keys import seeded
 from privet.models import ConvEncoder
 from privet.models.layers import group_norm
 from privet.privacy import Budget, Event, Relation
 from privet.public import PublicRows, WarmUp, procedural_rows, warm_up
-from privet.public.warm_up import seeded
 from privet.recipes.model import ImageShape
 from privet.recipes.releases import Tensors
 

@@ -19,11 +19,10 @@ from privet.data.schema import Binary, Categorical, Numeric, Schema
 from privet.data.table_decoding import decoded
 from privet.errors import ConfigError
 from privet.hedge import Hedge, NoisySum, require_columns
-from privet.keys import keyed
+from privet.keys import keyed, seeded
 from privet.learn.equation import INPUTS, TARGETS
 from privet.models import TableGenerator
 from privet.privacy import Certificate, certify
-from privet.public.warm_up import seeded
 from privet.recipes.releases import (
     Kept,
     Memory,

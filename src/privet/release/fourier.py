@@ -72,7 +72,7 @@ class FourierFeatures:
         return {"fourier": math.sqrt(2 / self.size) * waves}
 
 
-def median_distance(images: Tensor) -> float:
+def median_pixel_distance(images: Tensor) -> float:
     """Between public images, as a length scale; of a thousand of them if there are more."""
     if len(images) < 2:
         raise ConfigError(f"A median of distances needs two public images, not {len(images)}.")

@@ -21,6 +21,7 @@ from privet.hedge import (
     Units,
     size_mechanism,
 )
+from privet.keys import seeded
 from privet.learn import Keys
 from privet.learn.equation import INPUTS, TARGETS
 from privet.learn.gradients import trainable
@@ -29,7 +30,6 @@ from privet.measure import Accuracy, Perplexity, accuracy, perplexity, predictio
 from privet.privacy import Event, Guarantee, Ledger, Plan, PoissonSteps, Reservation, Unit
 from privet.privacy.accountants import PLD
 from privet.public import PublicRows, final_linear
-from privet.public.warm_up import seeded
 from privet.recipes.feature_models import CentredHead, features
 from privet.recipes.row_kinds import RowKind
 from privet.recipes.saved_transformers import LocalLanguageModel

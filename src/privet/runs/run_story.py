@@ -34,7 +34,7 @@ def privacy_of(folder: RunFolder) -> Privacy:
         )
     if isinstance(certificate, FederatedCertificate):
         return _privacy_of_parties(certificate)
-    budget, note = _budget(folder, certificate)
+    budget, note = _budget(folder)
     return Privacy(
         private=certificate.private,
         guarantee=str(certificate.guarantee)
@@ -91,7 +91,7 @@ def _facts(certificate: Certificate) -> Iterator[Fact]:
         yield Fact(f"declared number of {name}", f"{value:,g}")
 
 
-def _budget(folder: RunFolder, certificate: Certificate) -> tuple[tuple[Bar, ...], str]:
+def _budget(folder: RunFolder) -> tuple[tuple[Bar, ...], str]:
     """What every run reserved of the owner's budget, if the ledger can be read from here."""
     state = folder.read(STATE) if folder.has(STATE) else {}
     try:

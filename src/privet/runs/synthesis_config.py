@@ -28,7 +28,7 @@ from privet.recipes.synthesis_methods import (
     knows_light_from_dark,
     needs_encoder,
 )
-from privet.release.fourier import median_distance
+from privet.release.fourier import median_pixel_distance
 from privet.runs.run_config import Words, completed
 from privet.runs.run_settings import portion_of, relation_of, two_digits
 from privet.runs.sets import DataChoice, Sets
@@ -193,7 +193,7 @@ def _median_distance(config: SynthesisConfig, sets: Sets[ImageSet]) -> float | N
     if sets.public is None or len(sets.public) < 2 or not isinstance(config.system, DpMerf):
         return None
     some = slice(None, None, math.ceil(len(sets.public) / _FOR_MEDIAN))
-    return median_distance(torch.tensor(sets.public.take(some).images[:]))
+    return median_pixel_distance(torch.tensor(sets.public.take(some).images[:]))
 
 
 def _named(method: str) -> type[System]:

@@ -122,5 +122,8 @@ def test_top_level_names():
     assert privet.Hedge.__module__ == "privet.hedge.hedge"
     assert privet.Ledger.__module__ == "privet.privacy.ledger"
     assert privet.data.load is not None
+    assert set(dir(privet)) == set(privet.__all__)
+    for room in (privet, privet.recipes, privet.runs):
+        assert all(getattr(room, name) is not None for name in dir(room))
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = privet.nonsense

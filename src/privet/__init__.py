@@ -68,3 +68,8 @@ def __getattr__(name: str) -> Any:
     if name in __all__:
         return import_module(f"privet.{name}")
     raise AttributeError(f"module 'privet' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """List what can be used, imported or not."""
+    return __all__

@@ -17,12 +17,21 @@ def test_help_lists_the_commands(privet):
 
 @pytest.mark.parametrize(
     "command",
-    ["account", "ledger", "ledger create", "data inspect", "demo", "train", "evaluate", "export"],
+    [
+        *("account", "ledger", "ledger create", "data inspect", "demo", "train", "evaluate"),
+        *("synthesize", "tune", "merge", "report", "audit hedge", "federate server", "export"),
+    ],
 )
 def test_every_command_explains_itself(privet, command):
     result = privet(f"{command} --help")
     assert result.code == 0
     assert "Usage: privet" in result.out
+    assert "\\[" not in result.out  # as Typer escapes brackets for Rich
+
+
+@pytest.mark.parametrize("group", ["", "audit", "data", "federate", "ledger"])
+def test_what_a_command_is_for_fits_on_its_line(privet, group):
+    assert "..." not in privet(f"{group} --help").out.partition("Commands:")[2]
 
 
 def test_options_of_train_stand_under_headings(privet):
@@ -31,6 +40,10 @@ def test_options_of_train_stand_under_headings(privet):
     places = [shown.index(f"\n{heading}:") for heading in headings]
     assert places == sorted(places)
     assert "--noise-multiplier" not in shown
+
+
+def test_a_name_that_is_spelt_alike_is_suggested_once(privet):
+    assert privet("acount").err.count("Did you mean 'account'?") == 1
 
 
 def test_version(privet):
@@ -61,10 +74,12 @@ def test_unexpected_errors_are_one_sentence_unless_debugging(privet, monkeypatch
         main(["ledger", "show", "x.db", "--debug"])
 
 
-def test_a_closed_pipe_is_not_an_error():
-    command = f"{sys.executable} -m privet --help | head -n 1"
-    result = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
-    assert result.stdout.startswith("Usage: privet")
+@pytest.mark.parametrize(
+    "words", ["--help", "data inspect digits", "account --epsilon 1 --delta 1e-5 --releases 1"]
+)
+def test_a_closed_pipe_is_not_an_error(words):
+    command = f"set -o pipefail; {sys.executable} -m privet {words} | true"
+    result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert result.stderr == ""
 
 

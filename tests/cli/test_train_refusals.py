@@ -26,6 +26,8 @@ REFUSALS = [
     ("--method magic", 2, "--method is 'magic': choose dp-sgd, dp-mix, dope"),
     ("--method dope", 2, "uses public rows of the private classes in every step"),
     ("--scenario hot", 2, "--scenario is 'hot': choose cold, cold-extended, warm, warm-syn,"),
+    ("--public 0.1 --scenario warm --warm-up none", 2, "--scenario warm has --warm-up public, not"),
+    ("--public 0.1 --scenario warm --extended 1", 2, "--scenario warm has --extended 0, not 1"),
     ("--preset gpu", 2, "--preset is 'gpu': choose cpu, cpu-large, paper."),
     ("--model vgg", 2, "--model is 'vgg': choose conv-net"),
     ("--batch-size 100", 2, "Give either --batch-size or --sample-rate"),

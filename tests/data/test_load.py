@@ -65,7 +65,7 @@ def test_refuses_a_missing_path(tmp_path):
 
 def test_refuses_an_unsupported_extension(tmp_path):
     (tmp_path / "a.mat").touch()
-    with pytest.raises(DataError, match=r"a\.mat has no extension that Privet reads"):
+    with pytest.raises(DataError, match=r"a\.mat has no extension of images"):
         load(tmp_path / "a.mat")
 
 

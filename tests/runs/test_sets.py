@@ -92,6 +92,10 @@ def test_classes_are_the_same_by_name_or_number(tmp_path):
     assert read_sets(DataChoice(source=cats, public=same)).public_classes is None
     assert read_sets(DataChoice(source=cats, public=other)).public_classes == 2
     assert read_sets(DataChoice(source=cats, public="digits")).public_classes == 10
+    assert not read_sets(DataChoice(source=cats, public=same)).notes
+    numbers = folder("numbers", ["0", "1"])
+    [note] = read_sets(DataChoice(source=numbers, public=other)).notes
+    assert "in their order, ant for 0, bee for 1." in note
 
 
 def test_labels_are_needed(tmp_path):

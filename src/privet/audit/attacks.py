@@ -57,13 +57,13 @@ class AttackPlan:
     """What is attacked, and how much of it.
 
     Args:
-        epsilons: of private models and sets, to add or remove one example.
-        delta: of all of them.
-        models: for every level; each in turn is the target.
-        examples: at most, that are members or not.
-        training: of models.
-        making: of synthetic sets; none leaves extraction out.
-        seed: of coins, weights and the choice of examples, not of private noise.
+        epsilons: the ε of each level of private models and sets, to add or remove one example.
+        delta: the δ of all of them.
+        models: the number of models at every level; each in turn is the target.
+        examples: the largest number of examples, members or not.
+        training: how models are trained.
+        making: how synthetic sets are made; `None` leaves extraction out.
+        seed: the seed of coins, weights and the choice of examples, not of private noise.
     """
 
     epsilons: tuple[float, ...]
@@ -88,7 +88,7 @@ class AttackPlan:
             _ = self.terms(epsilon)
 
     def terms(self, epsilon: float) -> Terms:
-        """Of one level."""
+        """The terms of the level with this ε."""
         return Terms(
             budget=Budget(epsilon=epsilon, delta=self.delta),
             relation=Relation.ADD_REMOVE,  # a coin adds an example, it replaces none
@@ -98,12 +98,12 @@ class AttackPlan:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Candidates:
-    """Public examples, and coins.
+    """Public examples, and coins that say which of them are members.
 
     Args:
-        rows: those that are members or not.
-        aside: images that serve as public ones.
-        coins: for each model and example.
+        rows: the examples, each a member or not.
+        aside: other images, which serve as public ones.
+        coins: whether each example is a member, for each model.
     """
 
     rows: PublicRows
@@ -112,7 +112,7 @@ class Candidates:
 
     @classmethod
     def of(cls, images: ImageSet, plan: AttackPlan) -> Candidates:
-        """Some of a set, in random order."""
+        """Choose examples of a set in random order, and toss their coins."""
         rng = np.random.default_rng((plan.seed, 3))
         count = min(plan.examples, len(images) - len(images) // _ASIDE)
         if count < _LEAST_EXAMPLES:
@@ -135,11 +135,11 @@ class Level:
     """What was found at one level of privacy.
 
     Args:
-        name: of the level.
-        claim: what is promised; none if nothing is.
-        attacks: by name.
-        facts: what else is known, by name.
-        pairs: pictures of nearest neighbours, of extraction alone.
+        name: the name of the level.
+        claim: the guarantee of the level; `None` if there is none.
+        attacks: the attacks, by name.
+        facts: other numbers, by name.
+        pairs: pictures of nearest neighbours; `None` but for extraction.
     """
 
     name: str
@@ -149,7 +149,7 @@ class Level:
     pairs: Tensor | None = None
 
     def to_json(self, rng: np.random.Generator) -> dict[str, Any]:
-        """As plain JSON values."""
+        """The level as plain JSON values; `rng` draws the resamples for intervals."""
         return {
             "level": self.name,
             "guarantee": None if self.claim is None else str(self.claim),
@@ -188,13 +188,13 @@ def _packed(pixels: NDArray[np.uint8]) -> dict[str, Any]:
 
 
 def attack(images: ImageSet, source: str, plan: AttackPlan, progress: ProgressOf) -> dict[str, Any]:
-    """All attacks, as plain JSON values.
+    """Run all attacks; return what they found as plain JSON values.
 
     Args:
-        images: labelled, and public.
-        source: what to call them.
-        plan: what is attacked.
-        progress: told of each level.
+        images: labelled images, which are public.
+        source: the name of the images.
+        plan: what is attacked, and how much of it.
+        progress: gives a function that is told of progress, by the name of a level.
     """
     candidates = Candidates.of(images, plan)
     if plan.making is not None:
@@ -233,7 +233,7 @@ def attack(images: ImageSet, source: str, plan: AttackPlan, progress: ProgressOf
 def attacked_models(
     candidates: Candidates, plan: AttackPlan, epsilon: float | None, on_trial: OnTrial
 ) -> Level:
-    """LiRA and one threshold, on models of one level; none learns without privacy."""
+    """Attack models of one level by LiRA and by one threshold; an ε of `None` means no privacy."""
     terms = None if epsilon is None else plan.terms(epsilon)
     looked = shadow_models(
         candidates.rows,
@@ -257,7 +257,7 @@ def attacked_models(
 
 
 def attacked_copies(candidates: Candidates, plan: AttackPlan, making: SetMaking) -> Level:
-    """Nearest neighbours of copies, to see that they are found."""
+    """Look for planted copies by nearest neighbours, to see that copies are found."""
     coins = candidates.coins[0]
     rng = np.random.default_rng((plan.seed, 5))
     copied = memorised_set(candidates.rows, coins, making.images, rng)
@@ -271,7 +271,7 @@ def attacked_set(
     epsilon: float | None,
     on_trial: OnTrial,
 ) -> Level:
-    """Nearest neighbours of a synthetic set of one level; none leaves out the noise."""
+    """Look for members in a synthetic set of one level; an ε of `None` leaves out the noise."""
     coins = candidates.coins[0]
     if epsilon is None:
         terms = replace(plan.terms(max(plan.epsilons)), noise_of=planted(0.0))

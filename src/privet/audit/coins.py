@@ -1,4 +1,4 @@
-"""A coin for every canary, and what guesses about them say."""
+"""A fair coin for every canary, and what guesses about the coins say."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _ROUTE = "guesses about many canaries in one run (binomial tail)"
 
 
 def tossed(count: int, rng: np.random.Generator) -> Coins:
-    """Fair and independent."""
+    """Toss fair and independent coins."""
     return rng.random(count) < 0.5
 
 
 def one_run_finding(
     subject: str, reservation: Reservation, evidence: Evidence, coins: Coins, terms: Terms
 ) -> Finding:
-    """The best bound, and the best one that is hardly ever wrong.
+    """Turn guesses about coins into a finding: the best bound, and one that is hardly ever wrong.
 
     At the claimed δ too many exceptions are allowed for that, so the alarm is held against what the
     same plan promises at a smaller one.

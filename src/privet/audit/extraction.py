@@ -43,10 +43,10 @@ class Extraction:
     """What nearest neighbours say of one synthetic set.
 
     Args:
-        images: in the set.
-        nearer: the share that is nearer to a member than to any other.
-        chance: 95% of what that share is for coins that nothing was made of. It is about a half,
-            and may be far from it where images are all alike.
+        images: the number of synthetic images.
+        nearer: the share that is nearer to a member than to any non-member.
+        chance: where that share lies in 95% of cases for coins that nothing was made of. It is
+            about a half, and may be far from it where images are all alike.
         copies: the share that is three times nearer to a member than to anything else.
         chance_copies: the same of non-members, which nothing was made of.
         distances: an attack on membership, by the distance to the nearest synthetic image.
@@ -92,7 +92,7 @@ def extracted(synthetic: Tensor, candidates: Tensor, members: Coins) -> Extracti
 
 
 def _by_chance(which: NDArray[np.int64], candidates: int) -> tuple[float, float]:
-    """Where the share lies whose nearest neighbour is a member, if coins have no say in it."""
+    """An interval of 95% for the share of images nearest to a member, if coins play no role."""
     rng = np.random.default_rng(0)
     shares = [tossed(candidates, rng)[which].mean() for _ in range(_TOSSES)]
     low, high = np.quantile(shares, (0.025, 0.975))
@@ -124,8 +124,8 @@ class SetMaking:
     """How synthetic sets are made: by SPS-G of grey images, and by DP-MERF of others.
 
     Args:
-        images: in each set.
-        iterations: of the generator's training.
+        images: the number of images in each set.
+        iterations: the number of training steps of the generator.
     """
 
     images: int = 500
@@ -139,7 +139,7 @@ class SetMaking:
             )
 
     def system(self, channels: int) -> System:
-        """For such images, with a generator that is quick rather than good."""
+        """The method for images of so many channels, with a generator that is quick, not good."""
         training = GeneratorTraining(iterations=self.iterations, per_class=10)
         if channels == 1:
             return SpsG(training=training, widths=_WIDTHS)
@@ -147,7 +147,7 @@ class SetMaking:
 
 
 def check_images(rows: PublicRows, making: SetMaking) -> None:
-    """Refuse images that no generator makes."""
+    """Refuse images of a shape that the generators cannot make."""
     height, width, channels = rows.inputs.shape[1:]
     check_system(making.system(channels), (height, width, channels))
 
@@ -160,15 +160,15 @@ def synthetic_set(
     terms: Terms,
     on_trial: OnTrial,
 ) -> Tensor:
-    """A set of the examples that the coins chose, by the same path as private rows.
+    """Make a synthetic set from the examples that the coins chose, as from private rows.
 
     Args:
-        rows: examples.
+        rows: the examples.
         coins: which of them are members.
         aside: images that serve as public ones.
-        making: how.
+        making: how the set is made.
         terms: what is promised, and where noise comes from.
-        on_trial: told of the generator's training.
+        on_trial: called with the progress of the generator's training.
     """
     own = rows.select(torch.from_numpy(np.flatnonzero(coins)))
     height, width, channels = own.inputs.shape[1:]
@@ -192,7 +192,7 @@ def synthetic_set(
 
 
 def memorised_set(rows: PublicRows, coins: Coins, images: int, rng: np.random.Generator) -> Tensor:
-    """Members with a little noise: what an attack must find, if it can find anything."""
+    """Copy members with a little noise: an attack that finds anything must find these."""
     chosen = rng.choice(np.flatnonzero(coins), images)
     pixels = rows.inputs[torch.from_numpy(chosen)].numpy()
     noisy = pixels + rng.normal(0, _NOISE, pixels.shape)

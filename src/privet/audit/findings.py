@@ -22,19 +22,19 @@ NO_COST = "an audit makes its own data, so it reads no private row and spends no
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """Of one audit.
+    """What one audit found.
 
     Args:
         subject: what was audited.
-        claim: what it promises.
+        claim: the guarantee that it promises.
         route: how the bound was found.
         evidence: how many runs or canaries, and guesses, in words.
-        confidence: with which the bound holds.
+        confidence: the confidence with which the bound holds.
         bound: the audited lower bound on ε at the claim's δ.
-        alarm: a weaker one, wrong with a probability of FALSE_ALARM at most.
-        alarm_claim: what the alarm is held against: what the same plan promises at the alarm's δ.
+        alarm: a weaker lower bound, wrong with a probability of at most FALSE_ALARM.
+        alarm_claim: what the same plan promises at the alarm's δ, which the alarm is held against.
         others: other bounds of the same confidence, by route.
-        noise: what a gauge made of it, where there was one.
+        noise: the noise that a gauge found; `None` where there was no gauge.
     """
 
     subject: str
@@ -50,13 +50,13 @@ class Finding:
 
     @property
     def broken(self) -> bool:
-        """Whether what was seen cannot be if the claim holds."""
+        """Whether what was seen rules the claim out, but for a false alarm."""
         quiet = self.noise is not None and self.noise.missing(FALSE_ALARM)
         return quiet or self.alarm > self.alarm_claim.epsilon
 
     @property
     def verdict(self) -> str:
-        """In a sentence."""
+        """The verdict in a sentence."""
         if self.noise is not None and self.noise.missing(FALSE_ALARM):
             return f"the guarantee is broken: {self.noise} (false alarm: {FALSE_ALARM:g})"
         if self.broken:
@@ -69,7 +69,7 @@ class Finding:
         return "PASS"
 
     def in_words(self) -> dict[str, object]:
-        """For a person."""
+        """The finding as names and values, for a person."""
         return {
             "audited": self.subject,
             "claimed": self.claim,
@@ -83,11 +83,11 @@ class Finding:
 
     @property
     def share(self) -> float:
-        """The bound over the claim."""
+        """The bound as a share of the claimed ε."""
         return self.bound / self.claim.epsilon
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON values."""
+        """The finding as plain JSON values."""
         return {
             "subject": self.subject,
             "epsilon": self.claim.epsilon,
@@ -110,7 +110,7 @@ class Finding:
 
 
 def as_json(findings: Sequence[Finding]) -> dict[str, Any]:
-    """As plain JSON values, with the version of their layout."""
+    """All findings as plain JSON values, with the version of their layout."""
     return {
         "schema": SCHEMA,
         "broken": any(each.broken for each in findings),
@@ -122,7 +122,7 @@ def as_json(findings: Sequence[Finding]) -> dict[str, Any]:
 
 
 def dumps(findings: Sequence[Finding]) -> str:
-    """As the text of a file."""
+    """All findings as the text of a JSON file."""
     return json.dumps(as_json(findings), indent=2, ensure_ascii=False) + "\n"
 
 
@@ -130,7 +130,7 @@ def require_whole(findings: Sequence[Finding]) -> None:
     """Refuse to go on where a guarantee is broken.
 
     Raises:
-        PrivacyError: that names the worst.
+        PrivacyError: if a guarantee is broken; it names the worst.
     """
     broken = [each for each in findings if each.broken]
     if broken:
@@ -143,7 +143,7 @@ def require_whole(findings: Sequence[Finding]) -> None:
 
 
 def check_confidence(confidence: float) -> None:
-    """Refuse what is no confidence, or less than an alarm needs."""
+    """Refuse a confidence below 1/2, or too near to 1 for an alarm."""
     if not 0.5 <= confidence <= 1 - FALSE_ALARM:
         raise ConfigError(
             f"The confidence of a bound lies between 0.5 and 1 − {FALSE_ALARM:g}, not at "

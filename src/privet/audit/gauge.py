@@ -18,11 +18,11 @@ from privet.hedge import Mechanism
 
 @dataclass(frozen=True)
 class NoiseFound:
-    """The quietest part of all that left the hedge.
+    """The noise in the quietest part of all that left the hedge.
 
     Args:
         part: which sum, and which of its blocks.
-        share: of the noise that was planned for it.
+        share: the noise found there, as a share of what was planned.
         p_value: how likely so little is, at most, if the noise is as planned.
     """
 
@@ -31,11 +31,11 @@ class NoiseFound:
     p_value: float
 
     def missing(self, false_alarm: float) -> bool:
-        """Whether there is less than planned, surely."""
+        """Whether there surely is less noise than planned, but for that chance of a false alarm."""
         return self.p_value < false_alarm
 
     def in_words(self, false_alarm: float) -> str:
-        """As an audit tells it."""
+        """The noise in words, as an audit prints it."""
         if self.missing(false_alarm):
             return str(self)
         return f"as planned (p = {self.p_value:.2g} where it is least)"
@@ -52,7 +52,7 @@ class Gauge:
     releases: int = 0
 
     def add(self, noise: Mapping[str, Tensor], mechanism: Mechanism, release: bool) -> None:
-        """What is left of one more sum, block by block."""
+        """Add the noise of one more sum, block by block."""
         self.releases += release
         name = f"release {self.releases}" if release else "all steps"
         planned = mechanism.noise_multiplier * mechanism.clip_norm  # as the plan has it

@@ -37,7 +37,7 @@ Statistic = Callable[[Outputs], Numbers]
 
 @dataclass(frozen=True)
 class Arms:
-    """Runs without the row and with it."""
+    """The outputs of runs without the row and of runs with it."""
 
     without: Outputs
     with_row: Outputs
@@ -46,7 +46,7 @@ class Arms:
         return iter((self.without, self.with_row))
 
     def split(self, share: float) -> tuple[Arms, Arms]:
-        """The first runs of either kind, and the others."""
+        """The first runs of either kind, up to a share, and the others."""
         ends = [round(share * len(each)) for each in self]
         first = (each[:end] for each, end in zip(self, ends, strict=True))
         others = (each[end:] for each, end in zip(self, ends, strict=True))
@@ -70,8 +70,8 @@ class ManyRunsBound:
     """Lower bounds on ε at the claimed δ, all of them right but for one probability of error.
 
     Args:
-        epsilon: whatever the mechanism is.
-        curve_epsilon: if the recipe does what its plan says, with whatever noise.
+        epsilon: a bound that holds whatever the mechanism is.
+        curve_epsilon: a bound that holds if the recipe does what its plan says, with any noise.
     """
 
     epsilon: float
@@ -79,14 +79,14 @@ class ManyRunsBound:
 
     @property
     def best(self) -> float:
-        """The larger one."""
+        """The larger of the two bounds."""
         return max(self.epsilon, self.curve_epsilon)
 
 
 def many_runs_bound(
     arms: Arms, delta: float, error: float, plan_at: PlanAt, relation: Relation
 ) -> ManyRunsBound:
-    """By two rules, one for each way to read errors."""
+    """Bound ε from below in two ways, by how well the runs can be told apart."""
     if min(map(len, arms)) < _FEWEST:
         raise ConfigError(f"An audit of many runs needs {_FEWEST} of either kind: give more.")
     chosen_on, judged_on = arms.split(_TO_CHOOSE)
@@ -106,7 +106,7 @@ def many_runs_bound(
 
 
 def _wrong(statistic: Statistic, arms: Arms) -> int:
-    """Pairs of runs that it does not order right; a draw is not right."""
+    """The number of pairs of runs that a statistic does not order right; ties count as wrong."""
     without, with_row = map(statistic, arms)
     pairs = min(len(without), len(with_row))
     return int((with_row[:pairs] <= without[:pairs]).sum())
@@ -126,7 +126,7 @@ def _best_rule(
 
 
 def _lines(statistic: Statistic, arms: Arms) -> Numbers:
-    """Between values that occur, so that one that occurs often lies on one side; and above all."""
+    """Thresholds between values that occur, and one above all."""
     values = np.unique(np.concatenate([statistic(each) for each in arms]))
     values = values[np.isfinite(values)]
     if not len(values):
@@ -137,7 +137,7 @@ def _lines(statistic: Statistic, arms: Arms) -> Numbers:
 
 
 def _statistics(arms: Arms) -> Iterator[Statistic]:
-    """Every number, the direction in which the arms differ most, and the distance from it all."""
+    """Yield statistics: each number, the distance from the mean, the direction of difference."""
     centre, scale, direction = _differences(arms)
 
     def coordinate(number: int, sign: float, outputs: Outputs) -> Numbers:
@@ -168,7 +168,7 @@ def _differences(arms: Arms) -> tuple[Outputs, Outputs, Outputs]:
 
 
 def _loud(statistic: Statistic) -> Statistic:
-    """What is not finite is as striking as can be."""
+    """Wrap a statistic so that outputs that are not finite count as infinitely striking."""
 
     def found(outputs: Outputs) -> Numbers:
         with np.errstate(all="ignore"):

@@ -31,7 +31,7 @@ Run = Callable[[Rows, int, int], Iterator[Outputs]]
 
 
 class Neighbour(Enum):
-    """What the one row is."""
+    """The kinds of row that an audit adds, or puts in the place of another."""
 
     ADDED = "added"
     DUPLICATE = "duplicate"
@@ -41,14 +41,17 @@ class Neighbour(Enum):
 
 @dataclass(frozen=True)
 class Pair:
-    """Two data sets that a guarantee says look alike."""
+    """Two neighbouring data sets, which a guarantee says look alike."""
 
     without: Rows
     with_row: Rows
 
     @classmethod
     def of(cls, neighbour: Neighbour, relation: Relation) -> Pair:
-        """As far apart as can be: a row far beyond the clip norm, or none, or its opposite."""
+        """Data sets as far apart as can be, for a kind of row.
+
+        One has a row, far beyond the clip norm for instance; the other has none, or its opposite.
+        """
         long = (_FAR, 0.0)
         base, row, other = {
             Neighbour.ADDED: ([], (long, 0), ((-_FAR, 0.0), 0)),
@@ -62,12 +65,12 @@ class Pair:
 
 @dataclass(frozen=True, kw_only=True)
 class MechanismAudit:
-    """One mechanism of the hedge.
+    """An audit of one mechanism of the hedge, by many runs.
 
     Args:
-        sampling_rate: of a Poisson step; none for a release over all rows.
-        neighbour: the row in question.
-        runs: of either kind.
+        sampling_rate: the rate of a Poisson step; `None` for a release over all rows.
+        neighbour: the row that is there or not.
+        runs: the number of runs with the row, and of runs without.
     """
 
     sampling_rate: float | None = None
@@ -80,14 +83,14 @@ class MechanismAudit:
 
     @property
     def subject(self) -> str:
-        """In words."""
+        """What is audited, in words."""
         kind = "one Gaussian release"
         if self.sampling_rate is not None:
             kind = f"one Poisson step at rate {self.sampling_rate:g}"
         return f"{kind}, a row {WORDS[self.neighbour]}"
 
     def plan_at(self, sigma: float) -> Plan:
-        """Of one run."""
+        """The plan of one run at a noise multiplier."""
         if self.sampling_rate is None:
             return Plan.of(GaussianRelease(noise_multiplier=sigma))
         return Plan.of(
@@ -104,7 +107,7 @@ WORDS = {
 
 
 def audit_mechanism(audit: MechanismAudit, terms: Terms) -> Finding:
-    """Release after release on two neighbouring data sets of a row or two."""
+    """Run a mechanism many times on two neighbouring data sets of a row or two."""
     sigma = noise_multiplier(audit.plan_at, terms.budget, terms.relation, PLD())
     pair = Pair.of(audit.neighbour, terms.relation)
     run = partial(_runs, audit, terms, sigma)
@@ -112,7 +115,7 @@ def audit_mechanism(audit: MechanismAudit, terms: Terms) -> Finding:
 
 
 def judged(subject: str, pair: Pair, run: Run, runs: int, plan_at: PlanAt, terms: Terms) -> Finding:
-    """Run both, and see how well they can be told apart."""
+    """Run a recipe on both data sets, and see how well the outputs can be told apart."""
     found = []
     for place, rows in enumerate((pair.without, pair.with_row)):
         outputs = []
@@ -146,7 +149,7 @@ _CURVE = "the plan's trade-off curve (Clopper-Pearson)"
 
 
 def _repeated(arms: Arms) -> NoiseFound | None:
-    """Outputs that came twice: their noise was used twice, or there is none."""
+    """Missing noise, if an output came twice: noise was used twice, or there is none."""
     if all(len(np.unique(each, axis=0)) == len(each) for each in arms):
         return None
     return NoiseFound("the difference of two runs", share=0.0, p_value=0.0)

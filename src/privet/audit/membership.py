@@ -53,7 +53,7 @@ def likelihood_ratios(confidences: Scores, members: Coins) -> Scores:
 
 @dataclass(frozen=True, eq=False)
 class _Shadows:
-    """What shadows of one kind say of each example: those of the target in the same place."""
+    """Statistics of shadow models of one kind, for each target and example."""
 
     count: Scores
     mean: Scores
@@ -61,7 +61,7 @@ class _Shadows:
 
     @classmethod
     def of(cls, values: Scores, chosen: Coins) -> _Shadows:
-        """All models but the target itself, each in turn the target."""
+        """Statistics over all models but the target, with each model in turn as the target."""
         own = chosen.astype(np.float64)
 
         def others(each: Scores) -> Scores:
@@ -76,7 +76,7 @@ class _Shadows:
         return cls(count, mean, np.maximum(variance, _LEAST_VARIANCE))
 
     def log_density(self, values: Scores, instead: Scores) -> Scores:
-        """Of the next value, whose mean is uncertain itself; around `instead` if there is none."""
+        """The log-density of a value around the mean of shadows, or `instead` without any."""
         mean = np.where(self.count > 0, self.mean, instead)
         spread = self.variance * (1 + 1 / np.maximum(self.count, 1))
         density: Scores = -((values - mean) ** 2) / (2 * spread) - np.log(spread) / 2
@@ -88,8 +88,8 @@ class Allowed:
     """The most that (ε, δ) allows any attack: 1 − miss ≤ e^ε · false alarm + δ, both ways.
 
     Args:
-        epsilon: of the guarantee, to add or remove one example.
-        delta: of it.
+        epsilon: the ε of the guarantee, to add or remove one example.
+        delta: the δ of the guarantee.
     """
 
     epsilon: float
@@ -103,12 +103,12 @@ class Allowed:
 
     @property
     def balanced_accuracy(self) -> float:
-        """At the corner of the curve, where both ways meet."""
+        """The largest balanced accuracy, which is at the corner of the curve."""
         return 1 - self._corner
 
     @property
     def area(self) -> float:
-        """Under the curve, which is straight but for corners."""
+        """The largest area under the curve."""
         across = np.array([0.0, self._corner, 1 - self.delta, 1.0])
         return float(np.trapezoid([self.hits(each) for each in across], across))
 
@@ -119,33 +119,33 @@ class Allowed:
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """Rates of false alarms and of hits, from none to all."""
+    """The curve of an attack: rates of false alarms and of hits, from none to all."""
 
     false_alarms: Scores
     hits: Scores
 
     @property
     def area(self) -> float:
-        """How often a member is ranked above another example."""
+        """The area under the curve: how often a member is ranked above another example."""
         return float(np.trapezoid(self.hits, self.false_alarms))
 
     @property
     def balanced_accuracy(self) -> float:
-        """At the best threshold."""
+        """The balanced accuracy at the best threshold."""
         return float((1 + (self.hits - self.false_alarms).max()) / 2)
 
     def hits_at(self, rate: float) -> float:
-        """With that rate of false alarms at most."""
+        """The rate of hits at that rate of false alarms or less."""
         place = np.searchsorted(self.false_alarms, rate * (1 + 1e-9), side="right") - 1
         return float(self.hits[place])
 
     def points(self) -> list[tuple[float, float]]:
-        """Some of it, evenly spaced on a logarithmic axis down to the lowest rate."""
+        """Some points of the curve, evenly spaced on a logarithmic axis."""
         rates = np.geomspace(min(LOW_RATES), 1, _POINTS)
         return [(float(each), self.hits_at(float(each))) for each in rates]
 
     def figures(self) -> dict[str, float]:
-        """All that is said of it, by name."""
+        """The figures that describe the curve, by name."""
         return {
             "auc": self.area,
             "balanced_accuracy": self.balanced_accuracy,
@@ -154,7 +154,7 @@ class Curve:
 
 
 def rate_name(rate: float) -> str:
-    """Of the figure for a rate of false alarms."""
+    """The name of the figure of hits at a rate of false alarms."""
     return f"hits_at_{rate:g}"
 
 
@@ -169,12 +169,12 @@ def allowed_figures(allowed: Allowed) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure, and where it may lie.
+    """A figure with an interval.
 
     Args:
-        value: of all models and examples.
+        value: the figure over all models and examples.
         low: the lower end of its interval of 95%.
-        high: the upper one.
+        high: the upper end.
     """
 
     value: float
@@ -188,7 +188,7 @@ class Attack:
 
     Args:
         scores: (models, examples).
-        members: the truth.
+        members: which examples are members, (models, examples).
     """
 
     scores: Scores
@@ -200,11 +200,11 @@ class Attack:
 
     @property
     def curve(self) -> Curve:
-        """Over all targets together."""
+        """The curve over all targets together."""
         return self._curve(np.ones(self.scores.size))
 
     def estimates(self, rng: np.random.Generator) -> dict[str, Estimate]:
-        """Figures with intervals: models and examples are drawn again, each with replacement."""
+        """Figures with bootstrap intervals: models and examples are resampled, with replacement."""
         drawn = [self._curve(self._weights(rng)).figures() for _ in range(_RESAMPLED)]
         tails = np.array([0.5 - _CONFIDENCE / 2, 0.5 + _CONFIDENCE / 2])
         found = {}
@@ -226,7 +226,7 @@ class Attack:
 
     @cached_property
     def _ends(self) -> NDArray[np.int64]:
-        """Of equal scores, the last: no threshold lies between them."""
+        """The last place of each run of equal scores, since no threshold lies between them."""
         ranked = self.scores.ravel()[self._order]
         return np.append(np.flatnonzero(np.diff(ranked)), ranked.size - 1)
 

@@ -31,12 +31,12 @@ Coins = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Guesses:
-    """What came of guessing.
+    """The outcome of guessing which canaries are in.
 
     Args:
-        right: guesses that were.
-        made: all of them.
-        canaries: all of those, with abstentions.
+        right: the number of right guesses.
+        made: the number of guesses.
+        canaries: the number of canaries, those without a guess included.
     """
 
     right: int
@@ -52,7 +52,7 @@ class Guesses:
 
 
 def p_value(guesses: Guesses, epsilon: float, delta: float) -> float:
-    """How likely so many right guesses are, at most, where (ε, δ) holds."""
+    """An upper bound on the probability of so many right guesses where (ε, δ) holds."""
     from scipy.stats import binom
 
     q, v = 1 / (1 + math.exp(-epsilon)), guesses.right
@@ -78,7 +78,7 @@ def one_run_bound(guesses: Guesses, delta: float, error: float) -> float:
 
 
 def guess(scores: Scores, coins: Coins, made: int) -> Guesses:
-    """Say "in" of the highest scores and "out" of the lowest, half of the guesses each."""
+    """Guess "in" for the highest scores and "out" for the lowest, half of the guesses each."""
     order = np.argsort(np.nan_to_num(scores), kind="stable")
     low = made // 2
     high = made - low
@@ -96,11 +96,11 @@ def best_bound(
     """The best bound over several scores and numbers of guesses, which share one error.
 
     Args:
-        readings: scores of all canaries, by as many ways to read the output.
+        readings: scores of all canaries, one for each way to read the output.
         coins: which canaries are in.
-        delta: of the claim.
-        error: that any of the bounds is wrong.
-        shares: of canaries that are guessed about.
+        delta: the δ of the claim.
+        error: the probability that any of the bounds is wrong.
+        shares: the shares of canaries to guess about.
     """
     made = [max(1, round(share * len(coins))) for share in shares]
     tries = [guess(scores, coins, count) for scores in readings for count in made]

@@ -29,7 +29,7 @@ from privet.recipes.training_config import Material, TrainingConfig
 
 
 def _plain() -> WarmUp:
-    """Until nothing is left to learn: what is remembered is what an attack finds."""
+    """Training without privacy until nothing is left to learn, so that much is remembered."""
     return WarmUp(epochs=30, batch_size=50, weight_decay=0.0, augment=None)
 
 
@@ -38,9 +38,9 @@ class ShadowTraining:
     """How models learn: an MLP with one hidden layer, by SGD or by DP-SGD.
 
     Args:
-        hidden: its size.
-        plain: without privacy.
-        sampling_rate: of private steps.
+        hidden: the size of the hidden layer.
+        plain: how to train without privacy.
+        sampling_rate: the sampling rate of private steps.
         epochs: of private training.
         learning_rate: of private training.
         clip_norm: of private training.
@@ -59,7 +59,7 @@ class ShadowTraining:
         _ = self.private(0)
 
     def private(self, seed: int) -> TrainingConfig:
-        """DP-SGD."""
+        """The settings of private training, by DP-SGD."""
         return TrainingConfig(
             method=dp_sgd_method(),
             sampling_rate=self.sampling_rate,
@@ -77,14 +77,14 @@ class Looked:
 
     Args:
         confidences: log(p / (1 - p)) for the true class, (models, examples).
-        right: whether they would have said so.
+        right: whether a model gives the true class, (models, examples).
     """
 
     confidences: Scores
     right: Coins
 
     def accuracies(self, members: Coins) -> tuple[float, float]:
-        """On members and on others."""
+        """The accuracy on members and that on others."""
         return float(self.right[members].mean()), float(self.right[~members].mean())
 
 
@@ -97,15 +97,15 @@ def shadow_models(
     seed: int,
     on_trial: OnTrial,
 ) -> Looked:
-    """One model for each line of coins.
+    """Train one model for each line of coins, and look at all examples with it.
 
     Args:
         rows: examples, which are public.
         members: which of them each model learns from, (models, examples).
-        training: how.
-        terms: what private models promise; none trains without privacy.
-        seed: of weights and, without privacy, of batches.
-        on_trial: told how many models are done.
+        training: how models are trained.
+        terms: what private models promise; `None` trains without privacy.
+        seed: the seed of weights and, without privacy, of batches.
+        on_trial: called with the number of models done and that of all.
     """
     confidences, right = [], []
     for number, model in enumerate(_trained(rows, members, training, terms, seed)):
@@ -142,7 +142,7 @@ def _learn_privately(
     terms: Terms,
     number: int,
 ) -> None:
-    """By the same path as private rows; half of the examples is declared, whatever coins say."""
+    """Train by the same path as private rows; the declared size does not depend on coins."""
     material = Material(input_shape=tuple(own.inputs.shape[1:]), num_classes=num_classes)
     with terms.ledger() as ledger:
         hedge = Hedge(

@@ -38,14 +38,14 @@ _WITH_PLAIN_VIEWS = ("dp-sgd", "dope", "mirror", "adadps")
 
 @dataclass(frozen=True, kw_only=True)
 class ShortTrainingAudit:
-    """A method of `privet train` on points of a plane.
+    """An audit of a method of `privet train` by many short trainings on points of a plane.
 
     Args:
-        method: by name; one that looks at rows as they are.
-        steps: of each training.
-        sampling_rate: with which a row joins a step.
-        neighbour: the row in question.
-        runs: of either kind.
+        method: the name of a method that looks at rows as they are.
+        steps: the number of steps of each training.
+        sampling_rate: the rate at which a row joins a step.
+        neighbour: the row that is there or not.
+        runs: the number of trainings with the row, and of trainings without.
     """
 
     method: str = "dp-sgd"
@@ -64,14 +64,14 @@ class ShortTrainingAudit:
 
     @property
     def subject(self) -> str:
-        """In words."""
+        """What is audited, in words."""
         return (
             f"{self.method}, {self.steps} steps at rate {self.sampling_rate:g} of a linear model, "
             f"a row {WORDS[self.neighbour]}"
         )
 
     def plan_at(self, sigma: float, runs: int = 1) -> Plan:
-        """Of one training, or of several."""
+        """The plan of one training, or of several, at a noise multiplier."""
         steps = PoissonSteps(
             sampling_rate=self.sampling_rate, noise_multiplier=sigma, steps=self.steps * runs
         )
@@ -79,7 +79,7 @@ class ShortTrainingAudit:
 
 
 def audit_short_training(audit: ShortTrainingAudit, terms: Terms) -> Finding:
-    """Training after training on two neighbouring data sets of a row or two."""
+    """Train many times on two neighbouring data sets of a row or two."""
     sigma = noise_multiplier(audit.plan_at, terms.budget, terms.relation, PLD())
     pair = Pair.of(audit.neighbour, terms.relation)
     run = partial(_trainings, audit, terms, sigma)
@@ -124,7 +124,7 @@ def _equation(audit: ShortTrainingAudit) -> Equation:
 
 
 class _Seen:
-    """All private gradients of a training, added up."""
+    """A callback that adds up all private gradients of a training."""
 
     total: Outputs
 
@@ -136,6 +136,6 @@ class _Seen:
 
 
 def _flat(blocks: dict[str, Tensor]) -> Outputs:
-    """All numbers, and what one class has more than the other: where rows pull."""
+    """All numbers of a gradient, and the differences between both classes, where rows pull."""
     rows = [blocks[name].double().reshape(2, -1).numpy() for name in sorted(blocks)]
     return np.concatenate([*map(np.ravel, rows), *(one - other for one, other in rows)])

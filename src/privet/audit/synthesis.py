@@ -58,11 +58,11 @@ SYSTEMS: dict[str, System] = {
 
 @dataclass(frozen=True, kw_only=True)
 class SynthesisAudit:
-    """A method of `privet synthesize`, once.
+    """An audit of a method of `privet synthesize`, in one run.
 
     Args:
-        method: by name.
-        canaries: how many.
+        method: the name of the method.
+        canaries: the number of canaries.
     """
 
     method: str
@@ -78,7 +78,7 @@ class SynthesisAudit:
 
 
 def audit_synthesis(audit: SynthesisAudit, terms: Terms) -> Finding:
-    """One run with a coin for every canary; the auditor sees every noised sum."""
+    """Audit one run with a coin for every canary; the auditor sees every noised sum."""
     rng = np.random.default_rng((terms.seed, 2))
     twins = None if terms.relation is Relation.ADD_REMOVE else _blocks(audit.canaries, rng)
     roster = Roster(_blocks(_BASE, rng), _blocks(audit.canaries, rng), twins)
@@ -100,7 +100,7 @@ def audit_synthesis(audit: SynthesisAudit, terms: Terms) -> Finding:
 
 
 def _blocks(count: int, rng: np.random.Generator) -> dict[str, Tensor]:
-    """Black and white pixels, some of them twice as large."""
+    """Random pictures of black and white pixels, every other one of blocks twice as large."""
     fine = rng.integers(0, 2, (count, _SIDE, _SIDE))
     coarse = rng.integers(0, 2, (count, _SIDE // 2, _SIDE // 2)).repeat(2, 1).repeat(2, 2)
     images = np.where(np.arange(count)[:, None, None] % 2, fine, coarse) * 255
@@ -111,7 +111,7 @@ def _blocks(count: int, rng: np.random.Generator) -> dict[str, Tensor]:
 
 
 def _encoder(seed: int) -> ConvEncoder:
-    """One that knows nothing."""
+    """An untrained encoder with random weights."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return ConvEncoder(1, widths=(8, 12, 16), pooled=(0,)).folded()

@@ -40,8 +40,8 @@ class Errors:
     """How often a rule errs; or many rules, each by its place.
 
     Args:
-        false_alarm: says that the row is in when it is not.
-        miss: says that it is not when it is.
+        false_alarm: the rate of saying that the row is in when it is not.
+        miss: the rate of saying that it is not in when it is.
     """
 
     false_alarm: Numbers
@@ -49,7 +49,7 @@ class Errors:
 
     @property
     def swapped(self) -> Errors:
-        """Of the opposite rule about the opposite question."""
+        """The errors of the opposite rule about the opposite question."""
         return Errors(self.miss, self.false_alarm)
 
 

@@ -35,12 +35,12 @@ _LEAST_SIDE = 8  # pixels, that crops leave something of
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingAudit:
-    """A method of `privet train`, once, on a linear model.
+    """An audit of a method of `privet train`, in one run on a linear model.
 
     Args:
-        method: by name.
-        canaries: how many.
-        sampling_rate: with which each row joins a step.
+        method: the name of the method.
+        canaries: the number of canaries.
+        sampling_rate: the rate at which each row joins a step.
         epochs: passes over all rows.
     """
 
@@ -59,7 +59,7 @@ class TrainingAudit:
         _ = self.config(0)
 
     def config(self, seed: int) -> TrainingConfig:
-        """Small steps, so that gradients hardly turn."""
+        """The settings of the training: small steps, so that gradients hardly turn."""
         return TrainingConfig(
             method=METHODS[self.method](),
             sampling_rate=self.sampling_rate,
@@ -72,7 +72,7 @@ class TrainingAudit:
 
 
 def audit_training(audit: TrainingAudit, terms: Terms) -> Finding:
-    """One run with a coin for every canary; the auditor sees every private gradient."""
+    """Audit one run with a coin for every canary; the auditor sees every private gradient."""
     side = max(_LEAST_SIDE, math.ceil(math.sqrt(audit.canaries)))
     rng = np.random.default_rng((terms.seed, 1))
     roster = _roster(audit.canaries, side, terms.relation, rng)
@@ -105,7 +105,7 @@ def _roster(count: int, side: int, relation: Relation, rng: np.random.Generator)
 
 
 def _dots(count: int, side: int, value: int) -> Columns:
-    """Grey, but for a pixel each."""
+    """Grey images, each with one other pixel of the given value."""
     pixels = torch.full((count, side * side), _GREY, dtype=torch.uint8)
     numbers = torch.arange(count)
     pixels[numbers, numbers] = value
@@ -113,13 +113,13 @@ def _dots(count: int, side: int, value: int) -> Columns:
 
 
 def _noise(count: int, side: int, rng: np.random.Generator) -> dict[str, Tensor]:
-    """Images of nothing."""
+    """Images of random pixels."""
     images = rng.integers(0, 256, (count, side, side, 1), np.uint8)
     return {INPUTS: torch.from_numpy(images), TARGETS: torch.arange(count) % _CLASSES}
 
 
 def _zero(model: MLP) -> MLP:
-    """With weights that need no seed."""
+    """Set all weights of a model to zero, so that no seed is needed."""
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.zero_()

@@ -25,11 +25,11 @@ OnTrial = Callable[[int, int], None]
 
 
 class Planted(Randomness):
-    """Noise that is too small, to see that an audit finds it; such a run is never private.
+    """Randomness with too little noise, to see that an audit finds it; such runs are not private.
 
     Args:
-        factor: of the noise that was planned; 0 for none.
-        seed: for tests.
+        factor: the share of the planned noise that is added; 0 for none.
+        seed: a seed, for tests.
     """
 
     def __init__(self, factor: float, seed: int | None = None) -> None:
@@ -43,7 +43,7 @@ class Planted(Randomness):
 
 
 def planted(factor: float | None) -> NoiseOf:
-    """Noise as it is planned, or a factor of it."""
+    """A source of noise for each run: as planned, or a factor of that."""
     if factor is None:
         return lambda _: Randomness()
     if not 0 <= factor <= 1:
@@ -52,21 +52,21 @@ def planted(factor: float | None) -> NoiseOf:
 
 
 def unheard(done: int, total: int) -> None:
-    """Told to nobody."""
+    """Ignore progress."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """Of an audit.
+    """What an audit holds a recipe to, and how it is run.
 
     Args:
         budget: the ε and the δ that are claimed.
         relation: which data sets are neighbours.
-        confidence: of the lower bound.
-        noise_of: where noise comes from.
-        secure_noise: draw it on a grid, of the operating system's bits.
-        seed: of rows, coins and weights, which are the auditor's own.
-        on_trial: told of progress.
+        confidence: the confidence of the lower bound.
+        noise_of: gives the source of noise of a run, by its number.
+        secure_noise: whether noise is drawn on a grid, from bits of the operating system.
+        seed: the seed of rows, coins and weights, which are the auditor's own.
+        on_trial: called with the number of trials done and that of all.
     """
 
     budget: Budget
@@ -84,12 +84,12 @@ class Terms:
 
     @property
     def errors(self) -> tuple[float, float]:
-        """Of the bound, and of the alarm."""
+        """The probabilities of error of the bound and of the alarm."""
         return 1 - self.confidence, FALSE_ALARM
 
     @property
     def claim(self) -> Guarantee:
-        """What is promised."""
+        """The guarantee that is claimed."""
         return Guarantee(
             epsilon=self.budget.epsilon,
             delta=self.budget.delta,
@@ -100,20 +100,20 @@ class Terms:
 
     @property
     def runs_together(self) -> int:
-        """That draw on one ledger, each a release of its own; secure noise needs a true budget."""
+        """How many runs draw on one ledger; with secure noise one, as it needs a true budget."""
         return 1 if self.secure_noise else _TOGETHER
 
     def named(self, subject: str) -> str:
-        """With what is special about its noise."""
+        """The name of what is audited, with a note on secure noise."""
         return f"{subject}, secure noise" if self.secure_noise else subject
 
     def ample_ledger(self) -> AbstractContextManager[Ledger]:
-        """One with room for all runs that draw on it together."""
+        """A temporary ledger with room for all runs that draw on it together."""
         return self.ledger(None if self.runs_together == 1 else _AMPLE)
 
     @contextmanager
     def ledger(self, epsilon: float | None = None) -> Iterator[Ledger]:
-        """One that is thrown away with the rows that it guards, which nobody owns."""
+        """A temporary ledger, thrown away with the rows that it guards, which are nobody's."""
         with tempfile.TemporaryDirectory(prefix="privet-audit-") as folder:
             path = Path(folder) / "ledger.db"
             ledger = Ledger.create(

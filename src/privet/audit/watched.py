@@ -40,12 +40,13 @@ Columns = Mapping[str, Tensor]
 
 @dataclass(frozen=True)
 class Roster:
-    """Rows that are surely in, and canaries.
+    """Rows that are surely in the private data set, and canaries that may be.
 
     Args:
-        base: known rows.
-        canaries: each in by a coin.
-        twins: in the place of each canary that is out, where neighbours replace a row; else none.
+        base: rows that are surely in.
+        canaries: rows that are in or out by a coin each.
+        twins: rows in the place of canaries that are out, where neighbours replace a row; else
+            `None`.
     """
 
     base: Columns
@@ -54,7 +55,7 @@ class Roster:
 
     @property
     def num_canaries(self) -> int:
-        """How many there are."""
+        """The number of canaries."""
         return _count(self.canaries)
 
     def rows(self, coins: Coins) -> dict[str, Tensor]:
@@ -67,7 +68,7 @@ class Roster:
         return {name: torch.cat(parts) for name, parts in found.items()}
 
     def mapped(self, function: Callable[[Units], Mapping[str, Tensor]]) -> Roster:
-        """As a hedge maps its rows."""
+        """Map all rows as `Hedge.map` does."""
 
         def through(columns: Columns | None) -> Columns | None:
             if columns is None:
@@ -95,7 +96,7 @@ class Evidence:
     gauge: Gauge = field(default_factory=Gauge)
 
     def add(self, vectors: Tensor, left: Tensor, noise_scale: float, *, alone: bool) -> None:
-        """One more sum; one of a few, that is also looked at alone, or one of many."""
+        """Add one more sum; `alone` also keeps what it says by itself, for sums that are few."""
         precision, pull = vectors @ vectors.T / noise_scale**2, vectors @ left / noise_scale**2
         if alone:
             self.single.append(_solved(precision, pull))
@@ -104,22 +105,23 @@ class Evidence:
 
     @property
     def readings(self) -> list[Scores]:
-        """The more, the likelier a canary is in: by all sums together, then by single ones.
+        """Scores of all canaries, the higher the likelier one is in.
 
-        If a sum lacks the noise it should have, all together would not trust it enough.
+        They are by all sums together, then by single ones: if a sum lacks the noise it should have,
+        all together would not trust it enough.
         """
         together = _solved(self.precision, self.pull)
         return [together, *(self.single if len(self.single) > 1 else ())]
 
 
 class WatchedHedge:
-    """Looks to a recipe like the hedge inside it, and takes notes.
+    """A stand-in for a hedge that notes what every sum says of the canaries.
 
     Args:
-        hedge: around the rows of a roster.
-        roster: what the auditor knows.
-        coins: what it learns when all is done, and uses for the gauge alone.
-        evidence: its notes.
+        hedge: the hedge around the rows of a roster.
+        roster: the rows that the auditor knows.
+        coins: which canaries are in; used for the gauge alone.
+        evidence: where the notes go.
     """
 
     def __init__(self, hedge: Hedge, roster: Roster, coins: Coins, evidence: Evidence) -> None:
@@ -128,34 +130,34 @@ class WatchedHedge:
 
     @property
     def reservation(self) -> Reservation:
-        """The hedge's."""
+        """The reservation of the hedge inside."""
         return self._hedge.reservation
 
     @property
     def device(self) -> torch.device:
-        """The hedge's."""
+        """The device of the hedge inside."""
         return self._hedge.device
 
     @property
     def columns(self) -> frozenset[str]:
-        """The hedge's."""
+        """The names of the columns of the hedge inside."""
         return self._hedge.columns
 
     @property
     def size(self) -> float:
-        """The declared one."""
+        """The declared number of units."""
         return self._hedge.size
 
     def map(self, function: Callable[[Units], Mapping[str, Tensor]]) -> Hedge:
-        """Canaries are mapped like all rows."""
+        """Map all rows as `Hedge.map` does, and the canaries with them."""
         return self._around(self._hedge.map(function), self._roster.mapped(function))
 
     def shared_with(self, team: Team) -> Hedge:
-        """With a team's help."""
+        """Return a watched hedge whose sums a team adds up, as `Hedge.shared_with` does."""
         return self._around(self._hedge.shared_with(team), self._roster)
 
     def release(self, summand: Summand, mechanism: GaussianSum) -> NoisySum:
-        """The hedge's, seen."""
+        """Release a sum as `Hedge.release` does, and note what it says of the canaries."""
         noisy = self._hedge.release(summand, mechanism)
         self._see(noisy, summand, mechanism, None)
         return noisy
@@ -163,7 +165,7 @@ class WatchedHedge:
     def steps(
         self, mechanism: PoissonSum, *, first: int = 0, physical_batch: int | None = None
     ) -> Steps:
-        """The hedge's, seen."""
+        """Start steps as `Hedge.steps` does, and note what each says of the canaries."""
         inner = self._hedge.steps(mechanism, first=first, physical_batch=physical_batch)
 
         def step(summand: Summand, number: int) -> tuple[NoisySum, int]:
@@ -201,7 +203,7 @@ def watched(
     randomness: Randomness | None = None,
     declared_size: float | None = None,
 ) -> tuple[Hedge, Evidence]:
-    """A hedge around the rows that coins make, for any recipe, and what will be seen of it."""
+    """A watched hedge around the rows that coins choose, and the evidence that it will gather."""
     inside = Hedge(
         roster.rows(coins), reservation, randomness=randomness, declared_size=declared_size
     )
@@ -211,7 +213,7 @@ def watched(
 
 
 def per_row(columns: Columns, summand: Summand, clip_norm: float) -> Tensor:
-    """What each row adds to a sum, one under the other."""
+    """The clipped vector that each row adds to a sum, one row of the result each."""
     count = _count(columns)
     single = ({name: each[i : i + 1] for name, each in columns.items()} for i in range(count))
     return torch.stack([_flat(clipped_sum([_units(each)], summand, clip_norm)) for each in single])

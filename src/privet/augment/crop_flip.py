@@ -69,7 +69,7 @@ class CropFlip:
             raise ConfigError(f"cutout is {self.cutout}; give at most {side} for these images.")
 
     def _shifted(self, images: Tensor, num_views: int, generator: torch.Generator) -> Tensor:
-        """Every window of the padded image, and of its mirror image, is a view of one tensor."""
+        """Shifted and mirrored views: windows of the padded image and of its mirror image."""
         padded = F.pad(images, (self.padding,) * 4, mode=self.mode)
         sides = [padded, padded.flip(-1)] if self.flip else [padded]
         height, width = images.shape[2:]
@@ -82,7 +82,7 @@ class CropFlip:
         return windows[image, side, :, down, right]
 
     def _kept(self, views: Tensor, generator: torch.Generator) -> Tensor:
-        """False inside the square, in the shape (views, 1, H, W)."""
+        """A mask (views, 1, H, W) that is false inside the cut-out square."""
         count, _, height, width = views.shape
         rows = self._covered(height, count, generator).to(views.device)
         columns = self._covered(width, count, generator).to(views.device)

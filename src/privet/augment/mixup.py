@@ -58,7 +58,7 @@ def cut_pairs(
 
 
 def _inside(side: int, share: Tensor, generator: torch.Generator) -> Tensor:
-    """Which places along a side lie within a stretch of that share around any of them."""
+    """Which places along a side lie in a stretch of that share, around a random centre."""
     centre = torch.randint(side, (len(share), 1), generator=generator)
     return (torch.arange(side) - centre).abs() < share * side / 2
 

@@ -22,14 +22,14 @@ _Change = tuple[list[Tensor], Tensor]
 
 @dataclass(frozen=True, kw_only=True)
 class NonLeaking:
-    """Each change is made to an image with the same probability, and independently of others.
+    """Geometric changes, each made to an image with one probability, independently of others.
 
     Args:
-        probability: of each change but the first.
-        mirror: left to right, with probability 1/2.
+        probability: the probability of each change but the mirror.
+        mirror: mirror left to right with probability 1/2.
         scale: standard deviation of the logarithm, to base 2, of a change of size.
-        stretch: likewise of a stretch along a random direction.
-        shift: standard deviation, as a share of the side.
+        stretch: the same for a stretch along a random direction.
+        shift: standard deviation of a shift, as a share of the side.
     """
 
     probability: float = 0.12
@@ -88,7 +88,7 @@ def _turned(draws: _Draws) -> _Change:
 
 
 class _Draws:
-    """A number for each image, of several kinds."""
+    """Random numbers for each image, of several kinds."""
 
     def __init__(self, count: int, probability: float, generator: torch.Generator) -> None:
         self._count, self._probability, self._generator = count, probability, generator
@@ -107,7 +107,7 @@ class _Draws:
 
 
 def _warped(images: Tensor, matrix: Tensor) -> Tensor:
-    """Each pixel from where the matrix sends it; what lies beyond an edge is mirrored."""
+    """Warp images by a matrix each; what lies beyond an edge is mirrored."""
     grid = F.affine_grid(matrix[:, :2].to(images), list(images.shape), align_corners=False)
     return F.grid_sample(images, grid, padding_mode="reflection", align_corners=False)
 

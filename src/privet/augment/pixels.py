@@ -13,7 +13,7 @@ _MIDDLE = 127.5
 
 
 def to_float(images: Tensor) -> Tensor:
-    """Bytes (N, H, W, C) to numbers (N, C, H, W) from -1 to 1."""
+    """Turn bytes (N, H, W, C) into numbers (N, C, H, W) from -1 to 1."""
     if images.dtype != torch.uint8 or images.ndim != 4:
         raise ConfigError(
             f"images are {images.dtype} of shape {tuple(images.shape)}; give uint8 (N, H, W, C), "
@@ -25,6 +25,6 @@ def to_float(images: Tensor) -> Tensor:
 
 
 def to_pixels(images: Tensor) -> NDArray[np.uint8]:
-    """From (N, C, H, W) in [-1, 1] to what a data set holds."""
+    """Turn numbers (N, C, H, W) in [-1, 1] into bytes (N, H, W, C)."""
     pixels = ((images.clamp(-1, 1) + 1) * _MIDDLE).round().to(torch.uint8)
     return np.ascontiguousarray(pixels.movedim(1, -1).cpu().numpy())

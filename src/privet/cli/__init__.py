@@ -10,7 +10,7 @@ from typing import NoReturn
 import typer
 
 from privet.cli.app import app
-from privet.cli.stopping import ctrl_c_comes_again, sentence, sigterm_as_ctrl_c, telling
+from privet.cli.stopping import ReaderGone, ctrl_c_comes_again, sentence, sigterm_as_ctrl_c, telling
 from privet.errors import PrivetError
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # as <malloc.h> numbers them
@@ -25,7 +25,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     try:
         with sigterm_as_ctrl_c(), telling(), ctrl_c_comes_again():
             app(args=[word for word in words if word != "--debug"], prog_name="privet")
-    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+    except ReaderGone:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except Exception as error:
@@ -38,15 +38,15 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 
 
 def _keep_memory_off_the_disk() -> None:
-    """No core dump, which would hold private rows and the key of their noise."""
+    """Forbid core dumps, which would hold private rows and the key of their noise."""
     _, most = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, most))
 
 
 def keep_freed_memory() -> None:
-    """For the next step, unless glibc was told otherwise.
+    """Keep freed memory for the next step, unless glibc was told otherwise.
 
-    It would hand large blocks back, and the system would clear the same pages for every step.
+    glibc would hand large blocks back, and the system would clear the same pages for every step.
     """
     if "MALLOC_MMAP_THRESHOLD_" in os.environ:
         return

@@ -1,5 +1,6 @@
 """`privet account`: noise for a target, or the cost of noise. Touches no data."""
 
+import math
 from enum import Enum
 from functools import partial
 from typing import Annotated
@@ -15,7 +16,7 @@ from privet.privacy.quote import Quote, Terms, quote_cost, quote_noise
 
 
 class AccountantName(Enum):
-    """What the option takes."""
+    """The values of --accountant."""
 
     PLD = "pld"
     RDP = "rdp"
@@ -76,8 +77,13 @@ def _show(quote: Quote, json: bool) -> None:
         return
     print_pairs(
         {
-            "noise multiplier": round_up(quote.noise_multiplier, 4),
+            "noise multiplier": _four_digits(quote.noise_multiplier),
             "guarantee": quote.guarantee,
             "plan": quote.plan,
         }
     )
+
+
+def _four_digits(sigma: float) -> str:
+    """From above; small ones by their first digits that are not 0."""
+    return f"{round_up(sigma, max(4, 3 - math.floor(math.log10(sigma)))):.12g}"

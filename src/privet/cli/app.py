@@ -20,22 +20,22 @@ from privet.cli import (
     train,
     tune,
 )
-from privet.cli.panels import PanelCommand
+from privet.cli.panels import Table
 from privet.cli.stopping import Commands
 
-app = typer.Typer(
+app = Table(
     name="privet",
     cls=Commands,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 app.command("demo")(demo.demo)
-app.command("train", cls=PanelCommand)(train.train)
-app.command("tune", cls=PanelCommand)(tune.tune)
-app.command("synthesize", cls=PanelCommand)(synthesize.synthesize)
+app.command("train")(train.train)
+app.command("tune")(tune.tune)
+app.command("synthesize")(synthesize.synthesize)
 app.command("merge")(merge.merge)
 app.command("evaluate")(evaluate.evaluate)
 app.command("report")(report.report)

@@ -95,7 +95,7 @@ def attack(
 
 
 def _require_public(data: str, *, declared: bool) -> None:
-    """Nobody should attack private rows by mistake."""
+    """Refuse data that nobody declared public, so that no private row is attacked by mistake."""
     from privet.data.builtin import BUILTIN
 
     path = as_path(data)

@@ -12,6 +12,7 @@ import typer
 
 from privet.cli.attack import attack
 from privet.cli.options import AsJson, RelationOption, print_json, print_pairs
+from privet.cli.panels import Table
 from privet.cli.progress import Watch
 from privet.data.staging import new_file
 from privet.errors import ConfigError
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from privet.audit.findings import Finding
     from privet.audit.trials import Terms
 
-app = typer.Typer(
+app = Table(
     no_args_is_help=True,
     help="Bound the true ε from below. Rows are made up, so it costs nothing.",
 )
@@ -49,7 +50,7 @@ Out = Annotated[
 
 
 class Mechanism(Enum):
-    """What of the hedge is audited."""
+    """The values of --mechanism: what of the hedge is audited."""
 
     RELEASE = "release"
     STEP = "step"
@@ -57,7 +58,7 @@ class Mechanism(Enum):
 
 
 class Row(Enum):
-    """What the one row is."""
+    """The values of --row: what the row is that is there or not."""
 
     ADDED = "added"
     DUPLICATE = "duplicate"
@@ -172,7 +173,7 @@ def _terms(
     secure_noise: bool,
     seed: int,
 ) -> list[Terms]:
-    """One for each ε, all refused before the first is audited."""
+    """The terms of an audit for each ε; all are checked before the first is audited."""
     from privet.audit.trials import Terms, planted
 
     if plant is not None and secure_noise:
@@ -195,7 +196,7 @@ def _terms(
 def _run(
     audited: Callable[[Terms], Finding], terms: list[Terms], out: Path | None, json: bool
 ) -> None:
-    """One audit after the other; a broken guarantee is an error, after all are told."""
+    """Run one audit after the other; a broken guarantee is an error once all are told."""
     from privet.audit.findings import NO_COST, as_json, dumps, require_whole
 
     if out is not None and (out.exists() or not out.parent.is_dir()):

@@ -7,12 +7,13 @@ from typing import Annotated
 import typer
 
 from privet.cli.options import AsJson, print_json
+from privet.cli.panels import Table
 from privet.data.guard import shown
 from privet.data.options import Channels, parse_size
 from privet.data.summary import NOT_PRIVATE, Summary
 from privet.errors import ConfigError
 
-app = typer.Typer(no_args_is_help=True, help="Look at a data set before it is used.")
+app = Table(no_args_is_help=True, help="Look at a data set before it is used.")
 
 _MOST_CLASSES = 40
 
@@ -102,7 +103,11 @@ def _print(summary: Summary) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    console = Console(highlight=False, soft_wrap=True)
+    class Output(Console):
+        def on_broken_pipe(self) -> None:
+            raise
+
+    console = Output(highlight=False, soft_wrap=True)
     size = f"{summary.height}×{summary.width}×{summary.channels} {summary.dtype}"
     stored = f"{summary.bytes:,} bytes, {summary.storage}"
     console.print(escape(summary.source), style="bold")

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from privet.cli.options import AsJson, print_json, print_pairs
+from privet.cli.panels import Table
 from privet.cli.progress import Watch
 from privet.paths import absolute
 
 if TYPE_CHECKING:
     from privet.federate import FederationResult
 
-app = typer.Typer(
+app = Table(
     no_args_is_help=True,
     help="Make one synthetic set of several owners' data. Nothing but noised sums leaves them.",
 )

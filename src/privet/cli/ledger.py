@@ -14,10 +14,11 @@ from privet.cli.options import (
     print_json,
     print_pairs,
 )
+from privet.cli.panels import Table
 from privet.privacy import Ledger, Relation, Unit
 from privet.privacy.overview import overview
 
-app = typer.Typer(no_args_is_help=True, help="Create and look into a data owner's ledger.")
+app = Table(no_args_is_help=True, help="Create and look into a data owner's ledger.")
 
 LedgerPath = Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger's file.")]
 

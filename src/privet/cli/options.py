@@ -20,12 +20,12 @@ UnitOption = Annotated[
 
 
 def print_json(value: Mapping[str, Any]) -> None:
-    """One object, alone on stdout."""
+    """Print one JSON object, alone on stdout."""
     typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def print_pairs(pairs: Mapping[str, object]) -> None:
-    """Names and values in two columns."""
+    """Print names and values in two columns."""
     width = max(map(len, pairs))
     for name, value in pairs.items():
         typer.echo(f"{name:<{width}}  {value}")

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class Watch:
-    """Writes to stderr alone.
+    """Show the progress of a run on stderr.
 
     Args:
-        bar: show one, if stderr is a terminal.
+        bar: whether to show a progress bar, if stderr is a terminal.
     """
 
     def __init__(self, *, bar: bool) -> None:
@@ -40,17 +40,17 @@ class Watch:
         self._end()
 
     def _end(self) -> None:
-        """Leave the bar as it is, to begin another or none."""
+        """Stop the current bar and leave it as it is."""
         if self._bar is not None:
             self._bar.stop()
         self._bar = self._task = None
 
     def note(self, sentence: str) -> None:
-        """One line."""
+        """Print one line."""
         typer.echo(sentence, err=True)
 
     def step(self, news: News) -> None:
-        """Move the bar."""
+        """Move the bar of training steps."""
         if not self._wanted:
             return
         if self._bar is None or self._task is None:
@@ -65,7 +65,7 @@ class Watch:
         )
 
     def progress(self, name: str) -> Callable[[int, int], None]:
-        """A bar for one part of a run: done, speed and time left."""
+        """A function that moves a bar for one part of a run: done, speed and time left."""
         bar: Progress | None = None
         task: TaskID | None = None
 
@@ -83,12 +83,12 @@ class Watch:
         return tell
 
     def stopping(self) -> None:
-        """Past every buffer: a signal may come in the middle of a print."""
+        """Say that the run will stop, past every buffer: a signal may come during a print."""
         os.write(2, b"\nStopping after this step; press Ctrl-C again to stop at once.\n")
 
 
 def two_digits(value: float) -> str:
-    """As many as a mean over noisy times deserves."""
+    """A number to two digits, as many as a mean over noisy times deserves."""
     rounded = float(f"{value:.1e}")
     return f"{rounded:,.0f}" if rounded >= 10 else f"{rounded:g}"
 
@@ -107,7 +107,7 @@ def _parts_bar() -> Progress:
     from rich.text import Text
 
     class Speed(ProgressColumn):
-        """Steps or images per second."""
+        """A column that shows steps or images per second."""
 
         def render(self, task: Task) -> Text:
             return Text("" if not task.speed else f"{two_digits(task.speed)}/s")

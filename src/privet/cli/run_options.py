@@ -15,7 +15,7 @@ Whole = int | None
 
 
 def option(panel: str, help: str, metavar: str | None = None, *names: str) -> Any:
-    """An option that stands in a panel of the help."""
+    """An option of the command line that stands in a panel of the help."""
     return typer.Option(*names, help=help, metavar=metavar, rich_help_panel=panel)
 
 
@@ -23,8 +23,8 @@ Data = Annotated[
     Text,
     typer.Argument(
         metavar="DATA",
-        help="The private data: images by a built-in name (digits, mnist5k) or a path, a table "
-        "(.csv, .jsonl, or .parquet with --target), or a text (with --task).",
+        help="The private data: images by a built-in name (digits, mnist5k) or a path, or a table "
+        "(.csv, .jsonl, or .parquet with --target); for privet train also a text (with --task).",
         show_default=False,
         rich_help_panel=MAIN,
     ),
@@ -40,7 +40,11 @@ Resize = Annotated[Text, option(DATA, "Bring images to one size: 32 or 32x48.", 
 Channels = Annotated[Text, option(DATA, "Bring images to colour or to grey.", "rgb|grey")]
 Target = Annotated[
     Text,
-    option(DATA, "For a table, the column to predict; with --task, its column of texts.", "COLUMN"),
+    option(
+        DATA,
+        "For a table, the column to predict, or with --task its column of texts.",
+        "COLUMN",
+    ),
 ]
 User = Annotated[
     Text,

@@ -23,32 +23,44 @@ _NO_MEMORY = re.compile("out of memory|can't allocate memory|not enough memory",
 _GO_ON = "then run it again, or go on with --resume where a run was begun"
 
 
+class ReaderGone(Exception):  # noqa: N818 - it is no error
+    """The reader of the output, such as `head`, has seen enough.
+
+    Click takes a `BrokenPipeError` for a failure.
+    """
+
+
 class Commands(TyperGroup):
-    """All commands; Typer, which would end one that is stopped without a word, hears nothing."""
+    """The group of all commands, which says a sentence when one of them is stopped.
+
+    Typer alone would end it without a word.
+    """
 
     def make_context(self, *words: Any, **settings: Any) -> Any:
-        """As always."""
+        """Parse the command line as usual; a Ctrl-C becomes `Stopped`."""
         with telling():
             return super().make_context(*words, **settings)
 
     def invoke(self, ctx: Any) -> Any:
-        """As always."""
+        """Run the command as usual; a Ctrl-C becomes `Stopped`."""
         with telling():
             return super().invoke(ctx)
 
 
 @contextmanager
 def telling() -> Iterator[None]:
-    """What is said of a command that is stopped and says nothing of its own."""
+    """Turn a Ctrl-C that nobody handles into `Stopped`, and a closed pipe into `ReaderGone`."""
     try:
         yield
+    except BrokenPipeError:
+        raise ReaderGone from None
     except KeyboardInterrupt:
         raise Stopped("Stopped: nothing is half done, run it again when you like.") from None
 
 
 @contextmanager
 def sigterm_as_ctrl_c() -> Iterator[None]:
-    """A machine that shuts down is told how to go on, as a person is."""
+    """Treat SIGTERM like Ctrl-C, so that a machine that shuts down ends a run properly."""
     here = threading.current_thread() is threading.main_thread()
     if not here or _AMONG_OTHERS in os.environ or _taken(signal.SIGTERM):
         yield
@@ -62,9 +74,9 @@ def sigterm_as_ctrl_c() -> Iterator[None]:
 
 @contextmanager
 def ctrl_c_comes_again() -> Iterator[None]:
-    """Where Python clears away what nobody needs, it prints an exception and goes on.
+    """Repeat a Ctrl-C that is lost while Python clears away unused objects.
 
-    So a Ctrl-C that falls into such a moment would be lost; it comes again a little later.
+    At such a moment Python prints the exception and goes on; here it comes again a little later.
     """
     before, main = sys.unraisablehook, threading.main_thread().ident
     again = threading.Timer(_SOON, signal.pthread_kill, (main, signal.SIGINT))  # wakes a sleeper
@@ -85,7 +97,7 @@ def ctrl_c_comes_again() -> Iterator[None]:
 
 
 def sentence(error: Exception) -> str:
-    """What is said of something that nobody expected."""
+    """The sentence that a user reads about an unexpected error."""
     if isinstance(error, MemoryError) or (
         isinstance(error, RuntimeError) and _NO_MEMORY.search(str(error))
     ):

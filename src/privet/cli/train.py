@@ -105,8 +105,8 @@ def train(
         Text,
         option(
             METHOD,
-            "K augmentations; plain; augmented:num_views=16,padding=4,flip=true; "
-            "mixed:num_base=16,num_self=18,num_diff=2,alpha=0.2.",
+            "K augmentations; plain; augmented:num_views=16,padding=4; "
+            "mixed:num_base=16,num_self=18; masked, for --task mlm.",
             f"K|{_SLOT}",
         ),
     ] = None,
@@ -302,7 +302,7 @@ def _show_quote(found: TrainingQuote, json: bool) -> None:
 
 
 def show_result(result: RunResult, json: bool) -> None:
-    """What a run found, in words or as JSON."""
+    """Print what a run found, in words or as JSON."""
     if json:
         print_json(result.to_json())
         return

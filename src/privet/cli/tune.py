@@ -89,7 +89,7 @@ def tune(
 
 
 def _with_options_of_training() -> inspect.Signature:
-    """Typer reads options from a signature: those of `privet train`, and what is new."""
+    """The signature that Typer reads options from: those of `privet train`, and the new ones."""
     own = inspect.signature(tune, eval_str=True).parameters
     theirs = inspect.signature(train, eval_str=True).parameters
     shared = {name: each for name, each in theirs.items() if name not in _NOT_FOR_TRIALS}

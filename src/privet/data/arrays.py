@@ -39,7 +39,7 @@ def from_arrays(
 
 
 def as_images(pixels: NDArray[Any], *, where: object, options: Options) -> Column:
-    """Channels last, 0 to 255, fitted to `options`."""
+    """Make an array channels last, with values 0 to 255, and fit it to `options`."""
     rows = _channels_last(pixels, where)
     if 0 in rows.shape:
         raise DataError(f"{shown(where)} holds no pixels (shape {pixels.shape}); give it images.")
@@ -104,7 +104,7 @@ def _check_range(rows: NDArray[Any], top: int, where: object) -> None:
 
 @dataclass(frozen=True)
 class _Fitted:
-    """Fetches row by row for `LazyImages`: scales, then converts and resizes."""
+    """Fetch one row for `LazyImages`: scale it, then convert and resize it."""
 
     rows: NDArray[Any]
     scale: int | None

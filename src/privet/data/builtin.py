@@ -45,7 +45,7 @@ BUILTIN: dict[str, Callable[[Options], ImageSet]] = {"digits": digits, "mnist5k"
 
 
 def read_builtin(name: str, options: Options) -> ImageSet:
-    """One of the sets above."""
+    """Read one of the built-in sets by its name."""
     if options.part is not None:
         raise DataError(f"{name} is not divided into parts; leave --part (part=) out.")
     return BUILTIN[name](options)

@@ -12,15 +12,15 @@ Rows: TypeAlias = slice | NDArray[np.int64]
 
 
 class Column(Protocol):
-    """What answers slices and index arrays with numpy arrays: an array, a memory map, a decoder."""
+    """Anything that answers slices and index arrays with NumPy arrays, such as a memory map."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Rows first."""
+        """The shape, the number of rows first."""
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of what `__getitem__` gives."""
+        """The type of the arrays that `__getitem__` returns."""
 
     def __len__(self) -> int: ...
 
@@ -53,12 +53,12 @@ class ChosenRows:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """As many rows as were chosen."""
+        """The shape of the chosen rows."""
         return (len(self.index), *self.base.shape[1:])
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the base."""
+        """The type of the column that rows are chosen from."""
         return self.base.dtype
 
     def __len__(self) -> int:

@@ -29,14 +29,14 @@ _FONT_SIZE = 13
 
 @dataclass(frozen=True)
 class _Band:
-    """One class on the sheet."""
+    """The name of one class and its rows on the sheet."""
 
     name: str
     rows: NDArray[np.int64]
 
 
 def check_free(path: Path, *, force: bool) -> None:
-    """Refuse to overwrite, before any work is done."""
+    """Refuse to overwrite a file, unless forced, before any work is done."""
     if path.exists() and not force:
         raise ConfigError(f"{shown(path)} exists; give another path, or --force to overwrite it.")
     if path.suffix.lower() != ".png":
@@ -56,7 +56,7 @@ def write_contact_sheet(data: ImageSet, path: Path, *, force: bool = False) -> N
 def draw_contact_sheet(
     data: ImageSet, *, columns: int = 12, lines: int = 2, max_classes: int = 100
 ) -> Image:
-    """`lines` lines of `columns` images a class, evenly spaced through the set."""
+    """Draw `lines` lines of `columns` images for each class, evenly spaced through the set."""
     from PIL import Image, ImageDraw
 
     bands = _bands(data, columns * lines)[:max_classes]
@@ -99,7 +99,7 @@ def _short(name: str) -> str:
 
 
 def _tile_size(height: int, width: int) -> tuple[int, int]:
-    """Small images grow by a whole factor, so that their pixels stay square; large ones shrink."""
+    """The size of an image on the sheet: small ones grow by a whole factor, large ones shrink."""
     side = max(height, width)
     if side <= _LARGEST:
         factor = ceil(_SMALLEST / side)
@@ -121,7 +121,7 @@ def _tile(pixels: NDArray[np.uint8], size: tuple[int, int]) -> Image:
 
 
 def _font() -> FreeTypeFont:
-    """DejaVu, which comes with matplotlib and knows more scripts than Pillow's own."""
+    """The DejaVu font, which comes with matplotlib and knows more scripts than Pillow's own."""
     from matplotlib import get_data_path
     from PIL import ImageFont
 

@@ -1,4 +1,4 @@
-"""What a disk refuses, in one sentence, and what makes files last."""
+"""Errors of a disk turned into one sentence, and files that are written durably."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ def sync_folder(folder: Path) -> None:
 
 
 def write_whole(path: Path, content: bytes | memoryview, draft: str | None = None) -> None:
-    """All of a file or nothing, durably; a draft's own name must be nobody else's."""
+    """Write all of a file durably, or nothing; a `draft` name must be used by nobody else."""
     with drafted(path, draft) as file:
         file.write(content)
 
 
 @contextmanager
 def drafted(path: Path, draft: str | None = None) -> Iterator[BinaryIO]:
-    """A hidden file beside its place that takes it at the end, durably, or goes away.
+    """Write to a hidden draft that durably takes the place of a file at the end, or is removed.
 
-    Its name is the same for all, so that what a killed process left is written over; it is held
+    The draft has a fixed name, so that what a killed process left is overwritten. It is locked
     while a process writes, and others are refused.
     """
     place = path.with_name(draft or f".{path.name}.part")
@@ -67,7 +67,7 @@ def drafted(path: Path, draft: str | None = None) -> Iterator[BinaryIO]:
 
 
 def _held(place: Path, path: Path) -> BinaryIO:
-    """A draft, opened and emptied by one process alone, and never through a link."""
+    """Open, lock and empty a draft, never through a link."""
     if place.is_symlink():
         place.unlink()
     descriptor = os.open(place, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
@@ -85,7 +85,7 @@ def _held(place: Path, path: Path) -> BinaryIO:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn what a disk refuses into one sentence."""
+    """Turn an error of the disk into a `ConfigError` of one sentence."""
     try:
         yield
     except OSError as error:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Encoded(Protocol):
-    """A sequence of encoded images, each with a name to complain about."""
+    """A sequence of encoded images, each with a name for error messages."""
 
     def __len__(self) -> int: ...
 
@@ -32,12 +32,12 @@ class Encoded(Protocol):
         """Where the image came from."""
 
     def open(self, row: int) -> BinaryIO:
-        """Its bytes."""
+        """The encoded bytes of an image, as an open file."""
 
 
 @dataclass(frozen=True)
 class EncodedFiles:
-    """One image a file."""
+    """Encoded images in files, one image in each."""
 
     paths: tuple[Path, ...]
 
@@ -45,26 +45,26 @@ class EncodedFiles:
         return len(self.paths)
 
     def name(self, row: int) -> str:
-        """The path."""
+        """The path of the file."""
         return shown(self.paths[row])
 
     def open(self, row: int) -> BinaryIO:
-        """The file."""
+        """The opened file."""
         return _Measured(io.FileIO(self.paths[row]))
 
 
 class _Measured(io.BufferedReader):
-    """Asked for more bytes than it has, as by a PNG chunk's header, it takes no memory for them."""
+    """A file that takes no memory for bytes it does not have, as a damaged header may ask for."""
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """As many as there are."""
+        """Read so many bytes, or as many as there are."""
         left = max(0, os.fstat(self.fileno()).st_size - self.tell())
         return super().read(left if size is None or size < 0 else min(size, left))
 
 
 @dataclass(frozen=True)
 class Decoder:
-    """Fetches row by row for `LazyImages`."""
+    """Fetch and decode one image for `LazyImages`."""
 
     encoded: Encoded
     image_shape: Shape
@@ -78,7 +78,7 @@ class Decoder:
 
 
 def read_encoded(encoded: Encoded, options: Options) -> Column:
-    """Read every header, demand one shape, then decode now or later."""
+    """Read every header, demand one shape, then decode now or on access."""
 
     def header(row: int) -> Shape:
         name = encoded.name(row)

@@ -54,7 +54,7 @@ def reading(where: object, kind: str) -> Iterator[None]:
 def refuse_bomb(
     where: object, *, declared: int, stored: int, max_bytes: int, ratio: int = _MAX_RATIO
 ) -> None:
-    """Refuse a header's promise before anything is allocated for it."""
+    """Refuse a header that declares far more bytes than are stored or allowed."""
     if declared > max_bytes:
         raise DataError(
             f"{shown(where)} declares {declared:,} bytes, over the limit of {max_bytes:,}; raise"

@@ -105,7 +105,7 @@ def _read_zipped(path: Path, dimensions: int, options: Options) -> NDArray[np.ui
 def _read_header(
     file: IO[bytes] | gzip.GzipFile, dimensions: int, path: Path
 ) -> tuple[tuple[int, ...], int]:
-    """The shape and the header's length."""
+    """The shape that a header declares, and the length of the header."""
     magic = file.read(4)
     if magic != bytes((0, 0, 8, dimensions)):
         raise DataError(

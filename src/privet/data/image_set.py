@@ -65,7 +65,7 @@ class ImageSet:
         return np.bincount(labels, minlength=self.num_classes).astype(np.int64, copy=False)
 
     def take(self, rows: slice | ArrayLike) -> ImageSet:
-        """Those rows, in that order: a view of arrays for a slice, an index into what is lazy."""
+        """The chosen rows, in that order: array slices are views, lazy images are not decoded."""
         chosen: Rows = rows if isinstance(rows, slice) else positions(np.asarray(rows), len(self))
         labels = None if self.labels is None else self.labels[chosen]
         return ImageSet(take_rows(self.images, chosen), labels, self.class_names)

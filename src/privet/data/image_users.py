@@ -1,8 +1,4 @@
-"""Whose images are whose: an array, a column or a table that lies beside them.
-
-An .npz archive has an array of ids, a Parquet file a column, and a folder of images a table
-`metadata.csv`, which names each image in its column `file_name` as `datasets` has it.
-"""
+"""The users that images belong to: an array, a column or a table that lies beside the images."""
 
 from __future__ import annotations
 
@@ -30,12 +26,12 @@ _FILE = "file_name"
 
 
 def image_users(source: str, key: str, *, count: int) -> NDArray[np.str_]:
-    """Whose each image of a source is, in the order in which they load.
+    """The user of each image of a source, in the order in which images load.
 
     Args:
         source: an .npz archive, a Parquet file, or a folder of Parquet files or of images.
-        key: of the array, or the name of the column.
-        count: of images that have loaded.
+        key: the name of the array or of the column.
+        count: the number of images that were loaded.
     """
     ids = None if source in BUILTIN else _ids(as_path(source), key)
     if ids is None:
@@ -53,7 +49,7 @@ def image_users(source: str, key: str, *, count: int) -> NDArray[np.str_]:
 
 
 def _ids(path: Path, key: str) -> NDArray[np.str_] | None:
-    """From the layout that `load` would take the path for; none where that has no ids."""
+    """User ids from the layout that `load` would take the path for; `None` if it has no ids."""
     if not path.is_dir() and path.suffix.lower() == ".npz":
         return _of_archive(path, key)
     if path.is_dir() and (is_saved(path) or has_idx(path)):

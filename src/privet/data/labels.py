@@ -16,7 +16,7 @@ _MAX_CLASSES = 2**20
 
 
 def as_labels(raw: NDArray[Any], *, count: int, where: object) -> NDArray[np.int64]:
-    """One label an image, as int64; nothing is rounded, clipped or renumbered silently."""
+    """Check labels and return them as int64; nothing is rounded, clipped or renumbered silently."""
     labels = raw[:, 0] if raw.ndim == 2 and raw.shape[1] == 1 else raw
     if labels.ndim != 1:
         raise DataError(

@@ -30,7 +30,7 @@ class LazyImages:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Always uint8."""
+        """The type of pixels, always uint8."""
         return np.dtype(np.uint8)
 
     @property
@@ -45,7 +45,7 @@ class LazyImages:
         return self._decode(positions(rows, len(self)))
 
     def decoded(self) -> NDArray[np.uint8]:
-        """Every image, in memory."""
+        """Decode every image into memory."""
         return self._decode(np.arange(len(self)), label="decoding images")
 
     def _decode(self, index: NDArray[np.int64], label: str | None = None) -> NDArray[np.uint8]:

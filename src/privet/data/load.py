@@ -16,6 +16,7 @@ from privet.data.npz import read_npz
 from privet.data.options import Channels, ChannelsName, Options, as_size
 from privet.data.parquet import read_parquet, read_parquet_folder
 from privet.data.saved import is_saved, read_saved
+from privet.data.tables import SUFFIXES
 from privet.errors import DataError
 from privet.paths import as_path
 
@@ -86,9 +87,14 @@ def _read_file(path: Path, options: Options) -> ImageSet:
         return read_parquet(path, options)
     if is_idx(path):
         return read_idx(path, options)
+    if path.suffix.lower() in SUFFIXES:
+        raise DataError(
+            f"{shown(path)} is a table and has no images; where tables are read, name the column "
+            "to predict with --target."
+        )
     raise DataError(
-        f"{shown(path)} has no extension that Privet reads; give an .npz, .parquet or"
-        " …images-idx3-ubyte file, or a folder."
+        f"{shown(path)} has no extension of images; give an .npz, .parquet or …images-idx3-ubyte "
+        "file, or a folder. A text needs --task, for privet train."
     )
 
 

@@ -54,13 +54,13 @@ def read_npz(path: Path, options: Options) -> ImageSet:
 
 
 def read_text(path: Path, key: str) -> str | None:
-    """A text that an archive carries beside its images, if it does."""
+    """A text that an archive carries beside its images; `None` if there is none."""
     found = read_array(path, key)
     return None if found is None else str(found)
 
 
 def read_array(path: Path, key: str) -> NDArray[Any] | None:
-    """An array that an archive carries beside its images, if it does."""
+    """An array that an archive carries beside its images; `None` if there is none."""
     with reading(path, ".npz archive"), zipfile.ZipFile(path) as archive:
         if f"{key}.npy" not in archive.namelist():
             return None
@@ -94,7 +94,7 @@ def _names(archive: zipfile.ZipFile, path: Path, options: Options) -> tuple[str,
 
 
 def _member(archive: zipfile.ZipFile, key: str, path: Path, options: Options) -> NDArray[Any]:
-    """One array of the archive, as it lies on disk if it lies there uncompressed."""
+    """One array of the archive, memory-mapped if it is stored uncompressed."""
     where = f"{path}[{key}]"
     info = archive.getinfo(f"{key}.npy")
     refuse_bomb(
@@ -118,7 +118,7 @@ def _member(archive: zipfile.ZipFile, key: str, path: Path, options: Options) ->
 
 
 def read_header(file: IO[bytes], where: str) -> _Header:
-    """What an array in NumPy's format is said to be; refused if it wants unpickling."""
+    """The header of an array in NumPy's format; refused if reading it would mean unpickling."""
     version = npy.read_magic(file)
     read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
     shape, fortran, dtype = read(file)

@@ -12,7 +12,7 @@ from privet.errors import ConfigError
 
 
 class Channels(StrEnum):
-    """What every image is brought to."""
+    """The kind of image that every image is converted to."""
 
     RGB = "rgb"
     GREY = "grey"
@@ -53,7 +53,7 @@ class Options:
 
 
 def as_size(resize: int | tuple[int, int] | None) -> tuple[int, int] | None:
-    """One side means a square."""
+    """A size as (height, width); one number means a square."""
     return (resize, resize) if isinstance(resize, int) else resize
 
 

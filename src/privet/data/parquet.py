@@ -33,7 +33,7 @@ _SHARD_NAME = re.compile(r"(?P<part>.+)-\d+-of-\d+\.parquet")
 
 @dataclass(frozen=True, eq=False)
 class Shard:
-    """What one file adds to a set."""
+    """The images and labels that one file adds to a set."""
 
     path: Path
     blobs: Blobs
@@ -42,19 +42,19 @@ class Shard:
 
 
 def read_parquet(path: Path, options: Options) -> ImageSet:
-    """One file."""
+    """Read a set from one Parquet file."""
     if options.part is not None:
         raise DataError(f"{shown(path)} is one part; leave --part (part=) out or give its folder.")
     return _read_files([path], options)
 
 
 def read_parquet_folder(folder: Path, options: Options) -> ImageSet:
-    """All files of a folder, or those of one part if they are named `train-00000-of-00001`."""
+    """Read all files of a folder, or those of one part if named `train-00000-of-00001`."""
     return _read_files(_of_part(folder, options.part), options)
 
 
 def parquet_files(path: Path) -> list[Path]:
-    """Those that a path is read from, in order: itself, or those of a folder; else none."""
+    """The Parquet files that a path stands for, in order; none if it is something else."""
     if path.is_dir():
         return _of_part(path, None)
     return [path] if path.suffix.lower() == ".parquet" else []

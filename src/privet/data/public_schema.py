@@ -21,12 +21,12 @@ _FEW = 20  # different texts, below which a column is no column of names
 
 
 def schema_of(table: pa.Table, target: str, where: object) -> tuple[Schema, list[str]]:
-    """What a public table is taken for, and sentences on what is not obvious.
+    """Make a schema from a public table; return it with notes on what is not obvious.
 
     Args:
-        table: of public rows.
-        target: the column that is predicted.
-        where: the table, for refusals.
+        table: public rows.
+        target: the column to predict.
+        where: what the table is called in refusals.
     """
     if target not in table.column_names:
         raise DataError(
@@ -39,7 +39,7 @@ def schema_of(table: pa.Table, target: str, where: object) -> tuple[Schema, list
 
 
 def in_order(texts: set[str]) -> tuple[str, ...]:
-    """Numbers by their values, then all else by the alphabet."""
+    """Sort texts: numbers by value first, then all else alphabetically."""
 
     def key(text: str) -> tuple[int, float, str]:
         try:
@@ -61,7 +61,7 @@ def _classes(table: pa.Table, target: str) -> tuple[str, ...]:
 
 
 def _column(name: str, table: pa.Table, notes: list[str]) -> TableColumn:
-    """Two values are binary; numbers are numeric; all else is categorical, or of no use."""
+    """Decide what a column is: two values are binary, numbers numeric, other texts categorical."""
     told = f"The column {shown(repr(name))}"
     try:
         found = [text for text in words(table[name]) if text is not None]

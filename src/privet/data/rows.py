@@ -59,7 +59,7 @@ class GroupedBlobs:
 
 @lru_cache(maxsize=2)
 def _row_group(path: Path, version: int, name: str, group: int) -> pa.ChunkedArray:
-    """Two are kept, so that reading in order decompresses each once."""
+    """Read one row group of a file; two are cached, so that reading in order reads each once."""
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path) as file:
@@ -92,7 +92,7 @@ def locate(row: int, ends: tuple[int, ...]) -> tuple[int, int]:
 
 @dataclass(frozen=True, eq=False)
 class EncodedRows:
-    """One image a row, from one or several files."""
+    """Encoded images in the rows of one or several files."""
 
     names: tuple[str, ...]
     blobs: tuple[Blobs, ...]

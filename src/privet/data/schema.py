@@ -29,25 +29,25 @@ class TableColumn(Protocol):
 
     @property
     def name(self) -> str:
-        """In the table."""
+        """The name of the column in the table."""
 
     @property
     def width(self) -> int:
         """How many numbers a value becomes."""
 
     def encoded(self, column: Any) -> Encoded:
-        """Values of Arrow as (N, width) numbers."""
+        """Encode an Arrow column as numbers (N, width)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Numeric:
-    """A number between two bounds, as one from -1 to 1.
+    """A number between two bounds, encoded as one from -1 to 1.
 
     Args:
-        name: of the column.
-        low: smaller numbers are taken for it.
-        high: larger numbers are taken for it.
-        missing: what a missing number is taken for; the middle if nothing is declared.
+        name: the name of the column.
+        low: smaller numbers are raised to it.
+        high: larger numbers are lowered to it.
+        missing: the number that a missing value stands for; `None` for the middle.
     """
 
     name: str
@@ -69,11 +69,11 @@ class Numeric:
 
     @property
     def width(self) -> int:
-        """One."""
+        """The number of encoded numbers: one."""
         return 1
 
     def encoded(self, column: Any) -> Encoded:
-        """Clamped and scaled."""
+        """Clamp values to the bounds and scale them to [-1, 1]."""
         values = numbers(column)
         middle = (self.low + self.high) / 2
         values = np.where(
@@ -85,12 +85,12 @@ class Numeric:
 
 @dataclass(frozen=True, kw_only=True)
 class Binary:
-    """One of two values, as -1 or 1; anything else is 0.
+    """One of two values, encoded as -1 or 1; anything else is 0.
 
     Args:
-        name: of the column.
-        values: both of them, as texts.
-        missing: which of them a missing value is taken for; neither if nothing is declared.
+        name: the name of the column.
+        values: the two values, as texts.
+        missing: which of them a missing value stands for; `None` for neither.
     """
 
     name: str
@@ -106,23 +106,23 @@ class Binary:
 
     @property
     def width(self) -> int:
-        """One."""
+        """The number of encoded numbers: one."""
         return 1
 
     def encoded(self, column: Any) -> Encoded:
-        """-1, 1 or 0."""
+        """Encode values as -1, 1, or 0 for neither."""
         places = positions(words(column), self.values, self.missing)
         return np.array([-1, 1, 0], np.float32)[places][:, None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Categorical:
-    """One of several values, each with a slot of its own and one slot for all others.
+    """One of several values, each with a slot of its own, beside one slot for all others.
 
     Args:
-        name: of the column.
-        categories: that have slots, as texts.
-        missing: which of them a missing value is taken for; the others' slot if none.
+        name: the name of the column.
+        categories: the values that have slots, as texts.
+        missing: which of them a missing value stands for; `None` for the slot of all others.
     """
 
     name: str
@@ -136,11 +136,11 @@ class Categorical:
 
     @property
     def width(self) -> int:
-        """The others' slot counts too."""
+        """The number of slots, that of all other values included."""
         return len(self.categories) + 1
 
     def encoded(self, column: Any) -> Encoded:
-        """1 in the value's slot, 0 elsewhere."""
+        """Encode values as 1 in their slot and 0 elsewhere."""
         places = positions(words(column), self.categories, self.missing)
         return np.eye(self.width, dtype=np.float32)[places]
 
@@ -150,29 +150,29 @@ class Ignored:
     """A column that nothing is learned from.
 
     Args:
-        name: of the column.
+        name: the name of the column.
     """
 
     name: str
 
     @property
     def width(self) -> int:
-        """None."""
+        """The number of encoded numbers: zero."""
         return 0
 
     def encoded(self, column: Any) -> Encoded:
-        """Nothing of it."""
+        """An empty encoding (N, 0)."""
         return np.empty((len(column), 0), np.float32)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Schema:
-    """A table without its rows.
+    """What the columns of a table hold, without its rows.
 
     Args:
-        target: the column that is predicted.
-        classes: its values, in the order of their numbers.
-        columns: all others, in the order of what they become.
+        target: the column to predict.
+        classes: the values of the target, in the order of their numbers.
+        columns: all other columns, in the order in which they are encoded.
     """
 
     target: str
@@ -195,11 +195,11 @@ class Schema:
 
     @property
     def width(self) -> int:
-        """How many numbers a row becomes."""
+        """How many numbers an encoded row has."""
         return sum(each.width for each in self.columns)
 
     def without(self, user: str) -> Schema:
-        """The same, which learns nothing from a column of users, be it there or not."""
+        """This schema with the column of users ignored; refused if it learns from that column."""
         declared = {each.name: each for each in self.columns}
         if user not in declared:
             return replace(self, columns=(*self.columns, Ignored(name=user)))
@@ -211,12 +211,12 @@ class Schema:
         return self
 
     def require_columns(self, names: list[str], where: object, *, target: bool) -> None:
-        """Refuse a table that has other columns than this one; ignored ones may be absent.
+        """Refuse a table with other columns than the schema; ignored ones may be absent.
 
         Args:
-            names: of its columns.
-            where: the table, for the refusal.
-            target: whether it needs the target; else it may have it.
+            names: the columns of the table.
+            where: what the table is called in the refusal.
+            target: whether it needs the target; otherwise it may have it.
         """
         needed = [each.name for each in self.columns if each.width]
         lacking = [name for name in [*needed, *[self.target] * target] if name not in names]
@@ -234,12 +234,12 @@ class Schema:
             )
 
     def inputs(self, table: pa.Table) -> Encoded:
-        """Rows of a table with these columns as numbers (N, width)."""
+        """Encode the rows of a table as numbers (N, width)."""
         parts = [_named(each, table) for each in self.columns if each.width]
         return np.concatenate(parts, axis=1)
 
     def labels(self, table: pa.Table) -> NDArray[np.int64]:
-        """The class number of each row; -1 for what is not declared."""
+        """The class number of each row; -1 for a value that is no declared class."""
         places = positions(words(table[self.target]), self.classes, None)
         return np.where(places == len(self.classes), -1, places)
 
@@ -247,7 +247,7 @@ class Schema:
 def positions(
     texts: NDArray[np.object_], known: tuple[str, ...], missing: str | None
 ) -> NDArray[np.int64]:
-    """Where each text stands among those known; behind them all if it does not."""
+    """The place of each text among the known ones; their number for an unknown text."""
     places = {text: number for number, text in enumerate(known)}
     if missing is not None:
         places |= {None: places[missing]}  # type: ignore[dict-item]

@@ -23,7 +23,7 @@ COLUMN_KINDS: Mapping[str, type] = {
 
 
 def read_schema(path: str | Path) -> Schema:
-    """What a file declares."""
+    """Read a schema from a JSON file."""
     file = as_path(path)
     if not file.is_file():
         raise DataError(f"{shown(file)} is no file; give a schema, as 'privet data schema' makes.")
@@ -33,7 +33,7 @@ def read_schema(path: str | Path) -> Schema:
 
 
 def schema_to_json(schema: Schema) -> dict[str, Any]:
-    """As plain JSON values."""
+    """A schema as plain JSON values."""
     return {
         "target": schema.target,
         "classes": list(schema.classes),
@@ -42,7 +42,7 @@ def schema_to_json(schema: Schema) -> dict[str, Any]:
 
 
 def schema_from_json(body: Any, where: str = "the schema") -> Schema:
-    """What `schema_to_json` gave, or somebody wrote."""
+    """Read a schema from JSON values of `schema_to_json`, or from what somebody wrote."""
     _check_keys(body, ("target", "classes", "columns"), (), where)
     return Schema(
         target=str(body["target"]),
@@ -90,7 +90,7 @@ def _value(kind: type, name: str, value: Any, told: str) -> Any:
 
 
 def _texts(values: Any, told: str) -> tuple[str, ...]:
-    """As values of a table are written, so that 1, 1.0 and "1" are one category."""
+    """Values as a table writes them, so that 1, 1.0 and "1" are one category."""
     import pyarrow as pa
 
     texts = [None if each is None else str(each) for each in _listed(values, told)]
@@ -110,7 +110,7 @@ def _listed(values: Any, told: str) -> list[Any]:
 
 
 def _check_keys(body: Any, needed: Any, optional: Any, told: str) -> None:
-    """Refused without what is needed, and with anything else unless `optional` is None."""
+    """Refuse an object without the needed keys, or with others unless `optional` is `None`."""
     if not isinstance(body, Mapping):
         raise DataError(f"{told} is no JSON object; give one with {', '.join(needed)}.")
     for name in needed:

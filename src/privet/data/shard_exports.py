@@ -103,7 +103,7 @@ def _write(
     shape: tuple[int, ...],
     pieces: Iterable[NDArray[Any]],
 ) -> None:
-    """One array, of which a piece is in memory at a time."""
+    """Write one array, of which a piece at a time is in memory."""
     header = {"descr": npy.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
     with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
         npy.write_array_header_1_0(member, header)

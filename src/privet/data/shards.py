@@ -107,7 +107,7 @@ def row_counts(folder: Path) -> tuple[int, ...]:
 
 
 def pieces(path: Path) -> Iterator[Piece]:
-    """A shard's row groups, one at a time, with their checksums verified."""
+    """Yield the row groups of a shard, one at a time, with their checksums verified."""
     import pyarrow.parquet as pq
 
     with _reading_shard(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
@@ -141,7 +141,7 @@ def class_counts(folder: Path, num_classes: int) -> NDArray[np.int64]:
 
 
 def soft_labels(folder: Path) -> Iterator[NDArray[np.float32]]:
-    """Class probabilities of all images, a row group at a time; none if there are no such."""
+    """Yield the class probabilities of all images by row group; nothing if there are none."""
     for probabilities in _column(folder, "probabilities"):
         with _reading_shard(folder):
             flat = probabilities.combine_chunks().flatten().to_numpy()
@@ -158,14 +158,14 @@ def largest_shard(count: int, image_shape: tuple[int, int, int], *, probabilitie
 
 
 def shard_name(number: int) -> str:
-    """What a shard is called."""
+    """The file name of a shard."""
     if not 0 <= number < _MAX_SHARDS:
         raise ConfigError(f"shard {number} is outside 0 to {_MAX_SHARDS - 1}; make shards larger.")
     return f"part-{number:05d}.parquet"
 
 
 def is_shard(name: str) -> bool:
-    """Whether a file is called like a shard."""
+    """Whether a file name is that of a shard."""
     return _NAME.fullmatch(name) is not None
 
 
@@ -179,7 +179,7 @@ def _check(data: ImageSet, path: Path) -> None:
 
 
 def _check_names(names: Sequence[str], told: str) -> None:
-    """A class has its name, and with it its folder, to itself."""
+    """Refuse equal class names: each class has its own name, and with it its folder."""
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise DataError(f"{told} two classes {shown(twice)!r}; rename one.")
@@ -238,7 +238,10 @@ def _png(picture: NDArray[np.uint8]) -> bytes:
 
 
 def _parquet_bytes(table: pa.Table, image_shape: tuple[int, int, int]) -> memoryview:
-    """PNG is compressed already, and equal images must not share bytes: readers distrust that."""
+    """Write a table as the bytes of a Parquet file.
+
+    PNG is compressed already, and equal images must not share bytes: readers distrust that.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -257,7 +260,7 @@ def _parquet_bytes(table: pa.Table, image_shape: tuple[int, int, int]) -> memory
 
 
 def _column(folder: Path, name: str) -> Iterator[pa.ChunkedArray]:
-    """One column of all shards, a row group at a time; nothing where there is no such column."""
+    """Yield one column of all shards by row group; nothing where there is no such column."""
     import pyarrow.parquet as pq
 
     for path in (folder / shard_name(number) for number in range(len(_names(folder)))):

@@ -89,13 +89,13 @@ def divided(
     test: float | int | None = None,
     seed: int,
 ) -> Places:
-    """Which rows of any set go where, class by class.
+    """Draw which rows of any set go to which part, class by class.
 
     Args:
-        labels: of the rows, from 0 upwards; all 0 where there are no classes.
-        public: a share or a count of rows.
-        test: likewise.
-        seed: of the draw.
+        labels: the class of each row, from 0 upwards; all 0 where there are no classes.
+        public: a share or a count of rows for the public part; `None` for no such part.
+        test: a share or a count of rows for the test part; `None` for no such part.
+        seed: the seed of the draw.
     """
     if not isinstance(seed, Integral) or seed < 0:
         raise ConfigError(f"seed is {seed!r}; give a whole number from 0 upwards.")
@@ -121,13 +121,13 @@ def divided_by_user(
     test: float | int | None = None,
     seed: int,
 ) -> Places:
-    """Likewise, with all rows of a user in one part: shares and counts are of users.
+    """Draw which rows go to which part, with all rows of a user in one part.
 
     Args:
-        users: whose each row is.
-        public: a share or a count of users.
-        test: likewise.
-        seed: of the draw.
+        users: the user of each row.
+        public: a share or a count of users for the public part; `None` for no such part.
+        test: a share or a count of users for the test part; `None` for no such part.
+        seed: the seed of the draw.
     """
     known, owner = np.unique(users, return_inverse=True)
     places = divided(np.zeros(len(known), np.int64), public=public, test=test, seed=seed)
@@ -191,7 +191,7 @@ def _rows_of(part: float | int | None, count: int, name: str) -> int:
 def _assign(
     labels: NDArray[np.int64], num_test: int, num_public: int, seed: int
 ) -> NDArray[np.int8]:
-    """0 (private), 1 (public) or 2 (test) for every row."""
+    """The part of every row: 0 (private), 1 (public) or 2 (test)."""
     keys = np.random.PCG64(seed).random_raw(len(labels))
     by_class = np.lexsort((keys, labels))
     sizes = np.bincount(labels)

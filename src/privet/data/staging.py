@@ -45,7 +45,7 @@ def check_free_folder(
 
 
 def check_free_file(out: Path, suffix: str, *, force: bool) -> None:
-    """Refuse a file that would not be found by its name, or that would be overwritten."""
+    """Refuse a file name without the right suffix, or a file that would be overwritten."""
     place = as_path(out)
     if place.suffix.lower() != suffix:
         raise ConfigError(f"{shown(out)} does not end in {suffix}; give a path that does.")
@@ -60,7 +60,7 @@ def check_free_file(out: Path, suffix: str, *, force: bool) -> None:
 
 @contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
-    """An empty folder that takes its place at the end, and goes away if that is not reached."""
+    """An empty folder that takes its place when the block ends well, and is removed otherwise."""
     place = as_path(out).resolve()
     with writing(out), _staged(place, out) as staging:
         yield staging
@@ -69,7 +69,7 @@ def new_folder(out: Path) -> Iterator[Path]:
 
 @contextmanager
 def new_file(out: Path) -> Iterator[BinaryIO]:
-    """A file that takes its place at the end, durably, and goes away if that is not reached.
+    """A file that durably takes its place when the block ends well, and is removed otherwise.
 
     A link that lies there is replaced, and what it points to is left alone.
     """
@@ -82,7 +82,7 @@ def new_file(out: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _staged(place: Path, out: Path) -> Iterator[Path]:
-    """An empty hidden folder beside the place, held against other processes, gone in the end."""
+    """An empty hidden folder beside the place, locked against other processes and removed later."""
     staging = place.with_name(f".{place.name}.part")
     if staging.is_symlink():
         staging.unlink()
@@ -112,7 +112,7 @@ def _empty(folder: Path) -> None:
 
 
 def _put_in_place(staging: Path, place: Path) -> None:
-    """Rename, with an earlier folder kept aside until that is done."""
+    """Rename the new folder into place, keeping an earlier one aside until that is done."""
     if not place.exists():
         staging.rename(place)
         return
@@ -131,7 +131,7 @@ def _aside(place: Path) -> Path:
 
 
 def _recover(place: Path) -> None:
-    """What a process that was killed between two renames had put aside comes back, or goes."""
+    """Bring back, or remove, what a process killed between two renames had put aside."""
     aside = _aside(place)
     if aside.is_dir():
         if place.exists():

@@ -42,12 +42,12 @@ class Summary:
     classes: tuple[ClassCount, ...] | None
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The summary as plain values for JSON."""
         return asdict(self)
 
 
 def summarise(data: ImageSet, source: object) -> Summary:
-    """Count what is there; no image is decoded."""
+    """Summarise a set; no image is decoded."""
     height, width, channels = data.image_shape
     return Summary(
         source=shown(source),

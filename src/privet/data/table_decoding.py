@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 def decoded(
     schema: Schema, rows: NDArray[Any], labels: NDArray[np.int64], generator: np.random.Generator
 ) -> pa.Table:
-    """A table with the schema's columns but those that it ignores.
+    """Turn encoded rows into a table with all columns of the schema that are not ignored.
 
     Args:
-        schema: of the table.
+        schema: the schema of the table.
         rows: (N, width) as `Schema.inputs` gives them, or shares in the place of ones and zeros.
-        labels: class numbers.
-        generator: of the draws among shares.
+        labels: the class number of each row.
+        generator: for draws among shares.
     """
     import pyarrow as pa
 
@@ -46,7 +46,7 @@ def decoded(
 
 
 def _drawn(shares: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.int64]:
-    """One slot of each row, as probable as its share."""
+    """Draw one slot for each row, with probabilities in proportion to its shares."""
     ends = np.cumsum(shares, axis=1)
     wanted = generator.random((len(shares), 1)) * ends[:, -1:]
     found: NDArray[np.int64] = np.minimum((ends <= wanted).sum(1), shares.shape[1] - 1)

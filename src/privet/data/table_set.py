@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TableSet:
-    """Rows that become numbers when their columns are asked for, and not before.
+    """Rows of a table that are encoded as numbers when their columns are asked for.
 
     Args:
-        table: with the schema's columns.
-        schema: of the table.
-        where: it is from, for refusals.
+        table: the rows, with the columns of the schema.
+        schema: what the columns hold.
+        where: what the table is called in refusals.
     """
 
     table: pa.Table
@@ -44,22 +44,22 @@ class TableSet:
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """The classes of the target."""
+        """The names of the classes of the target."""
         return self.schema.classes
 
     @property
     def num_classes(self) -> int:
-        """How many there are."""
+        """The number of classes."""
         return len(self.schema.classes)
 
     @property
     def labels(self) -> NDArray[np.int64]:
-        """The class number of each row; -1 for what is not declared."""
+        """The class number of each row; -1 for a value that is no declared class."""
         return self.schema.labels(self.table)
 
     @cached_property
     def inputs(self) -> NDArray[np.float32]:
-        """Rows as numbers."""
+        """The rows encoded as numbers (N, width)."""
         return self.schema.inputs(self.table)
 
     def columns(self) -> dict[str, Column]:
@@ -67,7 +67,7 @@ class TableSet:
         return {"images": self.inputs, "labels": self.labels}
 
     def with_known_classes(self) -> TableSet:
-        """The same; refused where a row, which is not private, has no declared class."""
+        """This set; refused if a row, none of which is private, has no declared class."""
         unknown = np.flatnonzero(self.labels < 0)
         if not len(unknown):
             return self

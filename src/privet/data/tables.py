@@ -54,7 +54,7 @@ def read_table(source: str | Path, *, max_bytes: int = 64 * GIB) -> pa.Table:
 
 
 def checked(table: pa.Table, where: object) -> pa.Table:
-    """Refused without rows or columns, or with a name that two columns share."""
+    """The table itself; refused without rows or columns, or if two columns share a name."""
     names = table.column_names
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -65,7 +65,7 @@ def checked(table: pa.Table, where: object) -> pa.Table:
 
 
 def table_of(rows: Any) -> pa.Table:
-    """A table from whatever holds one: a file, a row or rows as mappings, columns of Arrow.
+    """Make a table of whatever holds one: a file, a row or rows as mappings, columns of Arrow.
 
     Args:
         rows: the path of a file, a mapping from names to values (one row), a list of them, or
@@ -86,7 +86,7 @@ def table_of(rows: Any) -> pa.Table:
 
 
 def words(column: Any) -> NDArray[np.object_]:
-    """Values as texts that mean the same in every file, None where there is none."""
+    """Values of a column as texts that mean the same in every file; `None` where one is missing."""
     import pyarrow as pa
 
     whole = pa.chunked_array([column]) if isinstance(column, pa.Array) else column
@@ -102,7 +102,7 @@ def words(column: Any) -> NDArray[np.object_]:
 
 
 def numbers(column: Any) -> NDArray[np.float64]:
-    """Values as numbers, NaN where there is none."""
+    """Values of a column as numbers; NaN where one is missing."""
     import pyarrow as pa
 
     kind = column.type
@@ -115,7 +115,7 @@ def numbers(column: Any) -> NDArray[np.float64]:
 
 
 def _word(value: object) -> str | None:
-    """1.0 is 1, True is true, and spaces around a word mean nothing."""
+    """A value as a text: 1.0 becomes 1, True becomes true, and outer spaces are dropped."""
     if value is None or value != value:
         return None
     if isinstance(value, float) and value.is_integer():

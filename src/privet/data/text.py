@@ -66,7 +66,7 @@ def read_texts(source: str | Path, column: str, user: str | None = None) -> Text
     Args:
         source: a .csv, .parquet or .jsonl file.
         column: its texts, of one line or of several.
-        user: the column that says whose each text is; none where sequences are units.
+        user: the column that says whose each text is; `None` where sequences are units.
     """
     table = read_table(source)
     if column not in table.column_names:
@@ -87,7 +87,7 @@ def read_texts(source: str | Path, column: str, user: str | None = None) -> Text
 
 
 def words_of(text: str) -> list[str]:
-    """What stands between spaces, and the end of each line that has some."""
+    """The words of a text, split at spaces, with an end mark after each line that has some."""
     return [word for line in text.splitlines() if line.strip() for word in (*line.split(), END)]
 
 
@@ -101,7 +101,7 @@ def _cut(found: list[str], where: object) -> NDArray[np.object_]:
 
 
 def _by_user(texts: list[str], ids: NDArray[np.str_], where: object) -> Texts:
-    """Each user's texts, one after the other; the last sequence of each is filled up."""
+    """Cut each user's texts into sequences; the last sequence of each user is filled up."""
     found: dict[str, list[str]] = {}
     for text, user in zip(texts, ids.tolist(), strict=True):
         found.setdefault(user, []).extend(words_of(text))
@@ -118,11 +118,11 @@ def _by_user(texts: list[str], ids: NDArray[np.str_], where: object) -> Texts:
 
 @dataclass(frozen=True, eq=False)
 class Texts:
-    """Sequences, and whose they are.
+    """Sequences of words, and the user of each.
 
     Args:
         sequences: (N, 35) words.
-        users: of each; none where sequences are units.
+        users: the user of each sequence; `None` where sequences are units.
     """
 
     sequences: NDArray[np.object_]
@@ -130,7 +130,7 @@ class Texts:
 
 
 def vocabulary_of(public: NDArray[np.object_]) -> tuple[str, ...]:
-    """The most frequent words of public sequences, behind the special ones."""
+    """The most frequent words of public sequences, after the special ones."""
     counts = Counter(public.ravel().tolist())
     known = [word for word in counts if word not in (*SPECIAL, PADDING)]
     found = sorted(known, key=lambda word: (-counts[word], word))[:MOST_WORDS]
@@ -138,7 +138,7 @@ def vocabulary_of(public: NDArray[np.object_]) -> tuple[str, ...]:
 
 
 def numbered(sequences: NDArray[np.object_], vocabulary: tuple[str, ...]) -> NDArray[np.int64]:
-    """The number of each word; 0 for what the vocabulary lacks."""
+    """The number of each word; 0 for a word that the vocabulary lacks."""
     numbers = {word: number for number, word in enumerate(vocabulary) if word != BLANK}
     numbers[PADDING] = BLANK_NUMBER
     flat = [numbers.get(word, 0) for word in sequences.ravel()]
@@ -147,7 +147,7 @@ def numbered(sequences: NDArray[np.object_], vocabulary: tuple[str, ...]) -> NDA
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TextSet:
-    """Sequences that become numbers when their columns are asked for, and not before.
+    """Sequences whose words become numbers when their columns are asked for.
 
     Args:
         sequences: (N, length) words.
@@ -167,7 +167,7 @@ class TextSet:
 
     @property
     def num_classes(self) -> int:
-        """How many words are told apart."""
+        """The size of the vocabulary."""
         return len(self.class_names)
 
     def columns(self) -> dict[str, Column]:
@@ -178,6 +178,6 @@ class TextSet:
 
 
 def after_start(words: NDArray[np.int64]) -> NDArray[np.int64]:
-    """What each word is predicted from ends one word before it."""
+    """Move words one place on, behind a start word: what each next word is predicted from."""
     start = np.full((len(words), 1), BLANK_NUMBER, np.int64)
     return np.concatenate([start, words[:, :-1]], axis=1)

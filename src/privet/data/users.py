@@ -23,12 +23,12 @@ _WHOLE = 2.0**53  # from here on, floating-point numbers leave whole ones out
 
 
 def user_ids(table: pa.Table, column: str, where: object) -> NDArray[np.str_]:
-    """Whose each row is.
+    """The user of each row, as a text.
 
     Args:
-        table: with a column of ids.
-        column: its name.
-        where: the table, for refusals.
+        table: a table with a column of ids.
+        column: the name of that column.
+        where: what the table is called in refusals.
     """
     told = f"the column {shown(repr(column))}"
     if column not in table.column_names:
@@ -49,7 +49,7 @@ def user_ids(table: pa.Table, column: str, where: object) -> NDArray[np.str_]:
 
 
 def _refuse_rounded(column: pa.ChunkedArray, told: str, where: object) -> None:
-    """Two users could be one number, and one user two texts."""
+    """Refuse fractional ids of 2^53 or more: rounding could merge two users or split one."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,4 +1,4 @@
-"""What all parties of a federation hold to be the same, fixed before a private row is read."""
+"""What is the same at all parties of a federation, fixed before a private row is read."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Agreement:
     """Everything that is the same at every party, and public.
 
     Args:
-        federation: its id. A party takes part in one in a folder, and pays for it once.
+        federation: the id of the federation. A party takes part in one per folder, and pays once.
         generation: centralised, where noised sums are added up and images made once; or
             decentralised, where each party makes images and these are put together.
-        system: the method, with nothing left open.
-        image_shape: of every image.
-        class_names: of the labels, in their order; none if there are no labels.
+        system: the method with all its settings.
+        image_shape: the shape of every image.
+        class_names: the names of the classes, in order; empty if there are no labels.
         count: images that a stage is centred on, or that each party makes.
     """
 
@@ -62,23 +62,23 @@ class Agreement:
 
     @property
     def moments(self) -> Sps | SpsG:
-        """The system, which releases moments."""
+        """The system, as one that releases moments."""
         assert isinstance(self.system, Sps | SpsG)
         return self.system
 
     @property
     def num_classes(self) -> int:
-        """Images without labels are of one class."""
+        """The number of classes; 1 for images without labels."""
         return max(1, len(self.class_names))
 
     @property
     def num_stages(self) -> int:
-        """Noised sums that leave each party."""
+        """The number of noised sums that leave each party."""
         return stages_of(self.system) or 1
 
     @property
     def soft_labels(self) -> bool:
-        """Images come with labels alone."""
+        """Whether images come with class probabilities: never in a federation."""
         return False
 
     @property
@@ -88,13 +88,13 @@ class Agreement:
         return made_by
 
     def prepared(self, encoder: str, public: ImageSet, memory: Once, told: Told) -> Prepared:
-        """What needs no private row, of a party's or the server's own copy of public images.
+        """Prepare all that needs no private row, from one's own copy of the public images.
 
         Args:
-            encoder: where it comes from, as typed.
-            public: images for it and for components.
-            memory: of an encoder that was trained before.
-            told: of its training.
+            encoder: the encoder, as typed.
+            public: images for the encoder and for principal components.
+            memory: keeps an encoder that was trained before.
+            told: called with the progress of its training.
         """
         choice = encoder_choice(encoder, invert=knows_light_from_dark(self.system))
         if lessons_of(choice) is not None:
@@ -118,13 +118,13 @@ class Agreement:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON values."""
+        """The agreement as plain JSON values."""
         body: dict[str, Any] = FORMS.plain(Agreement, self)
         return body
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Self:
-        """The agreement that `to_json` was given."""
+        """Read an agreement that `to_json` wrote."""
         made: Self = FORMS.restored(cls, body)
         return made
 

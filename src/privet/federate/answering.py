@@ -43,20 +43,20 @@ Note = Callable[[str], None]
 
 
 def unheard(sentence: str) -> None:
-    """A note of a party without a terminal of its own."""
+    """Ignore a note, for a party without a terminal of its own."""
 
 
 class _OtherEmbedding(ConfigError):  # noqa: N818 - a verdict
-    """Sums through different embeddings cannot be added up."""
+    """The server uses another embedding, whose sums cannot be added to ours."""
 
 
 class _Busy(ConfigError):  # noqa: N818 - a verdict
-    """Another process answers already."""
+    """Another process of this party is answering already."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _State:
-    """The party's place in a ledger (see `run_ledger.Place`)."""
+    """What a party's folder knows of its ledger (see `run_ledger.Place`)."""
 
     label: str
     ledger: str
@@ -64,12 +64,12 @@ class _State:
 
 
 def answer(party: Party, ask: Ask, note: Note = unheard) -> Answer:
-    """What a party sends back; the details of a refusal are noted where the party is.
+    """Answer a message of the server; details of a refusal are noted at the party alone.
 
     Args:
-        party: whose data, ledger and folder.
-        ask: of a server, which nothing depends on but what is released.
-        note: told what happens, for the owner.
+        party: the party, with its data, ledger and folder.
+        ask: the message, which nothing depends on but what is released.
+        note: called with sentences for the owner.
     """
     try:
         return _answer(party, ask, note)
@@ -144,9 +144,9 @@ def with_classes(private: ImageSet, agreement: Agreement, *, labelled: bool) -> 
     """A party's images with the labels that were agreed on; a party may lack classes.
 
     Args:
-        private: the rows.
-        agreement: which names the classes.
-        labelled: whether rows have labels of their own.
+        private: the private images.
+        agreement: the agreement, which names the classes.
+        labelled: whether the images have labels of their own.
     """
     if private.image_shape != agreement.image_shape:
         raise ConfigError(
@@ -178,7 +178,7 @@ def _prepared(
 
 @dataclass(frozen=True, eq=False)
 class _Work:
-    """One message's, in a folder that nobody else works in."""
+    """The work on one message, in a folder that no other process works in."""
 
     party: Party
     ask: Ask
@@ -188,7 +188,7 @@ class _Work:
     private: ImageSet
 
     def summed(self, note: Note) -> Answer:
-        """The noised sum of a stage, from the hedge or from the folder; or only an agreement."""
+        """Answer with the noised sum of a stage, from the hedge or the folder; or only agree."""
         release = self._agreed(max(0, self.ask.stage))
         if self.ask.stage == PREPARE:
             return Answer(party=self.party.name)
@@ -206,7 +206,7 @@ class _Work:
             )
 
     def images(self) -> Answer:
-        """The party's own synthetic images."""
+        """Answer with the party's own synthetic images."""
         if self.ask.stage == PREPARE:
             return Answer(party=self.party.name)
         agreement = self.ask.agreement
@@ -224,7 +224,7 @@ class _Work:
             )
 
     def _agreed(self, stage: int) -> Release:
-        """The party's own embedding, if it is the server's."""
+        """The party's own release of a stage; refused if its embedding is not the server's."""
         agreement, ask = self.ask.agreement, self.ask
         if bool(ask.centre) != bool(stage):
             raise DataError("A stage is centred on images of the stage before, the first on none.")
@@ -240,7 +240,7 @@ class _Work:
 
     @property
     def _clip_norms(self) -> list[float]:
-        """Of all stages, centred or not."""
+        """The clip norms of all stages."""
         system, stages = self.ask.agreement.moments, self.ask.agreement.num_stages
         return [stage_release(system, self.prepared, each).clip_norm for each in range(stages)]
 
@@ -250,7 +250,7 @@ class _Work:
         return _State(**{each.name: noted[each.name] for each in fields(_State)})
 
     def _reserved(self, ledger: Ledger) -> Reservation:
-        """The one reservation of this federation, which another process may have made."""
+        """The one reservation of this federation, made now or by an earlier process."""
         state = self._state
         found = find_or_reserve(
             ledger, state, lambda: ledger.reserve(epsilon=self.party.epsilon, label=state.label)
@@ -269,7 +269,7 @@ class _Work:
         )
 
     def _certified(self, reservation: Reservation) -> Certificate:
-        """Written down; the reservation is closed when all of it is spent."""
+        """Write the certificate down; close the reservation once all of it is spent."""
         choice = encoder_choice(self.party.encoder)
         public = ("images that all parties of the federation have", *choice.treated_as_public)
         certificate = certify(reservation, public=public)

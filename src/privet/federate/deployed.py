@@ -19,19 +19,19 @@ OUTCOME = "outcome.json"
 
 
 class Terminal:
-    """An audience of log lines."""
+    """A listener that writes notes as log lines to stderr."""
 
     def note(self, sentence: str) -> None:
-        """Something worth a line."""
+        """Write a note as one line."""
         sys.stderr.write(sentence + "\n")
 
     def progress(self, name: str) -> Callable[[int, int], None]:
-        """Not in a log."""
+        """Ignore progress, which does not belong in a log."""
         return lambda _done, _total: None
 
 
 def read_settings(path: str) -> Any:
-    """A JSON file."""
+    """Read settings from a JSON file."""
     try:
         return plain_json.read(Path(path))
     except (OSError, ValueError) as error:
@@ -43,7 +43,7 @@ def _party_of(node: Mapping[str, Any]) -> Party:
 
 
 def __getattr__(name: str) -> Any:
-    """The apps, when Flower asks for them."""
+    """Make the apps when Flower asks for them."""
     if name == "client":
         require_flower()
         return client_app(_party_of, Terminal().note)

@@ -63,11 +63,11 @@ class Link:
     """Where the server listens, and how a connection is protected.
 
     Args:
-        address: host:port.
-        insecure: without TLS, which is for one machine or one's own network.
-        root_certificates: of whoever signed the server's certificate.
-        certificate: the server's own.
-        key: the server's own.
+        address: host:port of the server.
+        insecure: go without TLS, on one machine or in one's own network.
+        root_certificates: file of certificates of whoever signed the server's.
+        certificate: file of the server's certificate.
+        key: file of the server's key.
     """
 
     address: str
@@ -88,10 +88,10 @@ class Link:
 
 
 def serve(server: Server, link: Link) -> FederationResult:
-    """A federation from beginning to end: starts Flower's SuperLink, waits for parties, stops it.
+    """Run a federation from beginning to end, with Flower's SuperLink in the meantime.
 
     Args:
-        server: what is asked for.
+        server: the settings of the federation.
         link: where parties find it.
     """
     require_flower()
@@ -156,10 +156,10 @@ def _outcome(file: Path, superlink: subprocess.Popen[bytes]) -> dict[str, object
 
 
 def take_part(party: Party, link: Link) -> None:
-    """Answer a server until someone stops it: runs Flower's SuperNode.
+    """Answer a server, through Flower's SuperNode, until someone stops it.
 
     Args:
-        party: whose data, ledger and folder.
+        party: the party, with its data, ledger and folder.
         link: where the server is.
     """
     require_flower()
@@ -184,7 +184,7 @@ def take_part(party: Party, link: Link) -> None:
 
 
 def _node(words: Sequence[str]) -> None:
-    """Flower's SuperNode in this process, for Privet's own app and no other."""
+    """Run Flower's SuperNode in this process, for Privet's own app and no other."""
     import flwr.supernode.start_client_internal as internal
     from flwr.supernode.cli.flower_supernode import flower_supernode
 
@@ -220,7 +220,7 @@ def require_own_app(content: bytes, own: str) -> None:
 
 
 def app_digest() -> str:
-    """Of Privet's app as Flower packs it."""
+    """The digest of Privet's app as Flower packs it."""
     from flwr.cli.build import build_fab_from_files
 
     packed, _ = build_fab_from_files({name: text.encode() for name, text in _FILES.items()})
@@ -228,7 +228,7 @@ def app_digest() -> str:
 
 
 def write_app(folder: Path) -> Path:
-    """The two files that Flower makes an app of."""
+    """Write the two files of a Flower app into a new folder; return the folder."""
     folder.mkdir()
     for name, text in _FILES.items():
         (folder / name).write_text(text, encoding="utf-8")
@@ -236,14 +236,14 @@ def write_app(folder: Path) -> Path:
 
 
 def free_port() -> int:
-    """One that nobody listens at."""
+    """A port of this machine that nobody listens at."""
     with socket.socket() as found:
         found.bind((_HERE, 0))
         return int(found.getsockname()[1])
 
 
 def _environment(home: Path) -> dict[str, str]:
-    """Quiet, with Flower's files in a place of ours and its commands beside our Python."""
+    """Environment variables that keep Flower quiet, with its files in a folder of ours."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     return {**os.environ, **QUIET, "FLWR_HOME": str(home), "PATH": path}
 
@@ -252,7 +252,7 @@ def _environment(home: Path) -> dict[str, str]:
 def _process(
     command: Sequence[str], environment: Mapping[str, str]
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A process with its children, which all end with us, also when someone ends us politely."""
+    """Run a process inside a `with` block; it and its children end with us, also on SIGTERM."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     made = subprocess.Popen(command, env=dict(environment), start_new_session=True)
     try:
@@ -268,7 +268,7 @@ def _process(
 
 
 def _wait_for_port(link: Link, port: int, process: subprocess.Popen[bytes]) -> None:
-    """Until the SuperLink takes runs, which it does once parties can reach it."""
+    """Wait until the SuperLink takes runs, which it does once parties can reach it."""
     until = time.monotonic() + _SECONDS_TO_START
     while time.monotonic() < until and process.poll() is None:
         with socket.socket() as tried:
@@ -284,7 +284,7 @@ def _last(text: str) -> str:
 
 
 def _link(words: Sequence[str]) -> None:
-    """Flower's SuperLink in this process: parties reach it over gRPC, all else is for us alone."""
+    """Run Flower's SuperLink in this process; parties reach it over gRPC, all else is local."""
     from flwr.superlink.cli.flower_superlink import flower_superlink
 
     from privet.federate.over_grpc import server_over_grpc

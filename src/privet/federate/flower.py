@@ -62,8 +62,8 @@ def client_app(party_of: Callable[[Mapping[str, Any]], Party], note: Note) -> Cl
     """Flower's client app of whichever party a node belongs to.
 
     Args:
-        party_of: the party, by the node's configuration.
-        note: told what happens, for the owner.
+        party_of: gives the party, from the node's configuration.
+        note: called with sentences for the owner.
     """
     from flwr.app import Message
     from flwr.clientapp import ClientApp
@@ -91,9 +91,9 @@ def server_app(
     """Flower's server app of one federation.
 
     Args:
-        server: what is asked for.
+        server: the settings of the federation.
         listener: told of progress.
-        done: given the result.
+        done: called with the result.
     """
     from flwr.serverapp import ServerApp
 
@@ -107,7 +107,7 @@ def server_app(
 
 
 def over(grid: Grid, server: Server) -> Callable[[Ask, Sequence[str] | None], list[Reply]]:
-    """How a server reaches parties through Flower."""
+    """A function by which a server asks parties through Flower."""
 
     def ask_all(ask: Ask, nodes: Sequence[str] | None) -> list[Reply]:
         from flwr.app import Message
@@ -126,7 +126,7 @@ def over(grid: Grid, server: Server) -> Callable[[Ask, Sequence[str] | None], li
 
 
 def _nodes(grid: Grid, server: Server) -> list[int]:
-    """All that are there, once as many are as parties are expected, or it takes too long."""
+    """All nodes, once there are as many as expected parties or the time is up."""
     until = time.monotonic() + server.seconds
     while len(found := sorted(grid.get_node_ids())) < server.parties:
         if time.monotonic() > until:
@@ -154,7 +154,7 @@ def _packed(words: str, tensors: Mapping[str, torch.Tensor]) -> RecordDict:
 
 
 def _unpacked(content: RecordDict) -> tuple[str, Tensors]:
-    """Nothing is unpickled: arrays are read as `np.load` reads them without."""
+    """The words and tensors of a message; nothing is unpickled."""
     try:
         words = content[_WORDS][_JSON]
         arrays = {name: _array(each) for name, each in content[_TENSORS].items()}
@@ -165,7 +165,7 @@ def _unpacked(content: RecordDict) -> tuple[str, Tensors]:
 
 
 def _array(sent: Any) -> Any:
-    """Refused before memory is taken, if it promises other bytes than were sent."""
+    """Read an array; refused, before memory is taken, if it declares other bytes than were sent."""
     header = read_header(io.BytesIO(sent.data), "a message")
     if header.length + header.nbytes != len(sent.data):
         raise DataError("An array promises other bytes than were sent.")
@@ -175,11 +175,11 @@ def _array(sent: Any) -> Any:
 def simulate(
     server: Server, parties: Sequence[Party], listener: Listener | None = None
 ) -> FederationResult:
-    """A federation on one machine, by Flower's simulation engine: a process for each party.
+    """Run a federation on one machine, by Flower's simulation engine: a process for each party.
 
     Args:
-        server: what is asked for.
-        parties: whose folders, data and ledgers all lie here.
+        server: the settings of the federation.
+        parties: the parties, whose folders, data and ledgers all lie here.
         listener: told of progress.
     """
     require_flower(simulation=True)
@@ -218,7 +218,7 @@ def simulate(
 
 
 def _caught(app: ServerApp, errors: list[Exception]) -> ServerApp:
-    """A server app whose failure is kept for whoever started it."""
+    """Wrap a server app so that its failure is kept for whoever started it."""
     from flwr.serverapp import ServerApp
 
     outer = ServerApp()

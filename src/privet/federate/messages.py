@@ -42,9 +42,9 @@ class Ask:
     """What the server asks of a party.
 
     Args:
-        agreement: what it agrees to, the same in every message.
-        stage: whose noised sum is wanted; before the first, parties only agree.
-        probe: what the server's embedding makes of fixed images (see `folder_memory`).
+        agreement: what parties agree to, the same in every message.
+        stage: the stage whose noised sum is wanted; before the first, parties only agree.
+        probe: the server's embedding of fixed images (see `folder_memory`).
         centre: moments of images that the stage is centred on, by part.
     """
 
@@ -54,11 +54,11 @@ class Ask:
     centre: Mapping[str, Moments] = field(default_factory=dict)
 
     def words(self) -> str:
-        """As JSON."""
+        """The agreement and the stage, as JSON."""
         return json.dumps({"agreement": self.agreement.to_json(), "stage": self.stage})
 
     def tensors(self) -> Tensors:
-        """As named tensors."""
+        """The probe and the centre, as named tensors."""
         found = dict(self.probe)
         for name, own in self.centre.items():
             found[f"{_CENTRE}mean:{name}"] = own.mean
@@ -68,7 +68,7 @@ class Ask:
 
     @classmethod
     def read(cls, words: str, tensors: Tensors) -> Ask:
-        """What `words` and `tensors` were of."""
+        """Read a message from its `words` and `tensors`."""
         body = _read(words, "The server's message")
         means = _under(tensors, f"{_CENTRE}mean:")
         seconds = _under(tensors, f"{_CENTRE}second:")
@@ -84,7 +84,7 @@ class Ask:
 
 
 def centre_of(embedding: Embedding) -> dict[str, Moments]:
-    """What a stage is centred on, if anything."""
+    """The moments that a stage is centred on, by part; empty if it has no centre."""
     return {each.name: each.centre for each in embedding.parts if each.centre is not None}
 
 
@@ -96,10 +96,10 @@ class Answer:
         Nothing here is a function of private rows but `tensors`, which passed the hedge.
 
     Args:
-        party: its name.
-        refusal: why there is nothing else.
-        noise_scale: standard deviation of the noise of every number of a sum.
-        certificate: of all that the party releases, by its own ledger.
+        party: the name of the party.
+        refusal: why there is nothing else; `None` if there is.
+        noise_scale: the standard deviation of the noise in every number of a sum.
+        certificate: the certificate of all that the party releases, by its own ledger.
         tensors: blocks of the sum, or images and labels.
     """
 
@@ -110,7 +110,7 @@ class Answer:
     tensors: Mapping[str, Tensor] = field(default_factory=dict)
 
     def words(self) -> str:
-        """As JSON."""
+        """All but the tensors, as JSON."""
         certificate = None if self.certificate is None else self.certificate.to_json()
         refusal = None if self.refusal is None else self.refusal.name
         return json.dumps(
@@ -124,7 +124,7 @@ class Answer:
 
     @classmethod
     def read(cls, words: str, tensors: Tensors, where: str) -> Answer:
-        """What was sent; `where` names who sent it."""
+        """Read an answer from its `words` and tensors; `where` names who sent it."""
         body = _read(words, where)
         try:
             refusal, scale = body["refusal"], body["noise_scale"]

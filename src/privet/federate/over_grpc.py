@@ -34,14 +34,14 @@ class GrpcTransport(httpx.BaseTransport):
     """HTTP requests of Flower's node, as calls of the same protobuf service.
 
     Args:
-        channel: to the server.
+        channel: a gRPC channel to the server.
     """
 
     def __init__(self, channel: grpc.Channel) -> None:
         self._channel = channel
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """The bytes are the same; signed headers become metadata."""
+        """Send a request as a gRPC call with the same bytes; signed headers become metadata."""
         call = self._channel.unary_unary(method_of(request.url.path))
         try:
             answered = call(
@@ -58,7 +58,7 @@ class GrpcTransport(httpx.BaseTransport):
         return httpx.Response(httpx.codes.OK, content=answered)
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the channel."""
         self._channel.close()
 
 
@@ -69,7 +69,7 @@ def method_of(path: str) -> str:
 
 
 def _metadata(request: httpx.Request) -> list[tuple[str, str | bytes]]:
-    """Flower's own headers; keys and signatures are bytes in gRPC, under names that say so."""
+    """Flower's headers as gRPC metadata, where keys and signatures are bytes and named so."""
     from flwr.common.constant import PUBLIC_KEY_HEADER, SIGNATURE_HEADER
     from flwr.supercore.constant import FLEET_HTTP_PUBLIC_KEY_HEADER, FLEET_HTTP_SIGNATURE_HEADER
 
@@ -109,8 +109,8 @@ def server_over_grpc(certificates: tuple[bytes, bytes, bytes] | None) -> None:
     """Let Flower's SuperLink in this process offer nodes what they need over gRPC, encrypted.
 
     Args:
-        certificates: of whoever signed the server's, the server's own, and its key; none for a
-            connection that everyone can read.
+        certificates: that of whoever signed the server's, the server's own, and its key; `None` for
+            an unencrypted connection.
     """
     os.environ[_SWITCH] = "1"
     # by its name: a function of the same name hides the module

@@ -1,4 +1,4 @@
-"""A party of a federation: what an owner decides, and keeps."""
+"""A party of a federation: the settings that an owner decides and keeps."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from privet.runs.synthesis_config import SynthesisAsked
 
 @dataclass(frozen=True, kw_only=True)
 class Party:
-    """What an owner decides, and keeps.
+    """The settings of one party of a federation, decided by its owner.
 
     Args:
-        name: by which others know it.
-        data: the private images.
+        name: the name by which others know it.
+        data: its private images.
         public: a set that all parties and the server have, image for image.
-        encoder: likewise the same everywhere.
-        epsilon: what it spends in all on one federation.
-        delta: of its guarantee.
+        encoder: the encoder, the same everywhere.
+        epsilon: the ε that it spends in all on one federation.
+        delta: the δ of its guarantee.
         relation: which of its data sets are neighbours.
         out: its folder for one federation.
-        ledger: the owner's; none for one in the folder.
-        declared_size: the number of its images as it declares it.
+        ledger: the owner's ledger; `None` for one in the folder.
+        declared_size: the number of its images as its owner declares it.
         resize: one size for all images.
         channels: rgb or grey.
         noise_seed: for tests; the party is certified as not private.
@@ -64,41 +64,41 @@ class Party:
 
     @property
     def budget(self) -> Budget:
-        """What it spends."""
+        """The ε and δ that the party spends."""
         return Budget(epsilon=self.epsilon, delta=self.delta)
 
     @property
     def terms(self) -> Terms:
-        """What it says of privacy, which its owner's ledger says too."""
+        """The party's privacy settings, which its owner's ledger must agree with."""
         asked = SynthesisAsked(delta=self.delta, relation=self.relation, ledger=self.ledger)
         return Terms(self.budget, relation_of(asked), self.ledger)
 
     @property
     def choice(self) -> DataChoice:
-        """Where its images come from."""
+        """The party's data and public set, and how to read them."""
         made = DataChoice(
             source=self.data, public=self.public, resize=self.resize, channels=self.channels
         )
         return made.placed()
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON values."""
+        """The settings as plain JSON values."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Self:
-        """The party that `to_json` was given."""
+        """Read settings that `to_json` wrote."""
         made: Self = Forms({}).restored(cls, body)
         return made
 
 
 def simulated_parties(words: Sequence[str], common: Mapping[str, Any], out: Path) -> list[Party]:
-    """Parties as one types them: NAME=PATH, with settings of its own after commas.
+    """Parse parties as typed: NAME=PATH, with settings of its own after commas.
 
     Args:
         words: one for each party, such as `clinic=clinic.npz,epsilon=2`.
         common: settings of all parties, where one has none of its own.
-        out: under which each has its folder.
+        out: the folder under which each party has its own.
     """
     found = []
     for number, each in enumerate(words):

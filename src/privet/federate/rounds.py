@@ -19,9 +19,9 @@ class Reply:
     """What came of asking one node.
 
     Args:
-        node: what tells nodes apart.
-        answer: a party's, or none.
-        problem: why there is none.
+        node: the id of the node.
+        answer: the answer of its party; `None` if there is none.
+        problem: why there is no answer.
         again: whether it may help to ask again.
     """
 
@@ -39,10 +39,10 @@ class Rounds:
     """A server's side of the conversation.
 
     Args:
-        ask_all: how nodes are reached.
-        at_least: parties without which a round fails.
+        ask_all: a function that asks nodes and waits for their replies.
+        at_least: the number of parties without which a round fails.
         attempts: how often a node that does not answer is asked.
-        note: told who is left out.
+        note: called with sentences on who is left out.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Rounds:
         self.left_out: dict[str, str] = {}
 
     def agree(self, ask: Ask) -> None:
-        """Once, before anyone spends: who is there, under which name, with the same embedding."""
+        """Find out, once and before anyone spends, who is there and has the same embedding."""
         if not self._names:
             found = self._asked(ask, None, lambda each: each)
             self._names = {node: each.party for node, (each, _) in found.items()}
@@ -62,11 +62,11 @@ class Rounds:
     def gathered(
         self, ask: Ask, checked: Callable[[Answer], Value]
     ) -> dict[str, tuple[Answer, Value]]:
-        """What each party that agreed sends, by its name, checked one by one.
+        """Ask all parties that agreed; return their checked answers by name.
 
         Args:
-            ask: what is asked.
-            checked: what is good of an answer; raises a `DataError` that names the party.
+            ask: the message to send.
+            checked: turns an answer into what is used of it, or raises a `DataError`.
         """
         found = self._asked(ask, list(self._names), checked)
         return {each.party: (each, value) for each, value in sorted(found.values(), key=_party)}
@@ -94,7 +94,7 @@ class Rounds:
         return found
 
     def _name(self, reply: Reply) -> str:
-        """A party's, as it was first given; else its node's."""
+        """The name of a party as it was first given, or else the id of its node."""
         if reply.node in self._names or reply.answer is None:
             return self._names.get(reply.node, reply.node)
         return shown(reply.answer.party)
@@ -129,7 +129,7 @@ def _party(found: tuple[Answer, object]) -> str:
 
 
 def _may_help(reply: Reply) -> bool:
-    """Silence may end, and so does work; any other refusal stays what it is."""
+    """Whether to ask again: silence and work may end, any other refusal stays what it is."""
     if reply.answer is None:
         return reply.again
     return reply.answer.refusal is Refusal.BUSY

@@ -1,4 +1,4 @@
-"""The server: asks parties, adds up what they send, and makes images of that.
+"""The server of a federation: it asks parties, adds up what they send, and makes images of that.
 
 It holds no private row and no budget. What it received and made stays in its folder, so that a
 server that is killed goes on where it was; parties that are asked again spend nothing.
@@ -55,24 +55,24 @@ _SHARD = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """What is asked of a server.
+    """The settings of a federation, as its server has them.
 
     Args:
-        out: its folder.
+        out: the folder of the server.
         public: a set that all parties have too, image for image.
-        count: images in the end.
-        parties: how many are expected.
-        epsilon: what each is expected to spend; sizes of the release follow from it.
-        delta: likewise.
+        count: the number of images to make.
+        parties: how many parties are expected.
+        epsilon: the ε that each is expected to spend; sizes of the release follow from it.
+        delta: the δ that each is expected to have.
         method: sps-g, sps or sps-plus, with settings.
-        encoder: what looks at images, the same at every party.
+        encoder: the encoder, the same at every party.
         generation: centralised or decentralised.
         declared_size: the number of all parties' images as they declare it.
-        classes: names with commas between them; those of the public set if none.
+        classes: names with commas between them; `None` for those of the public set.
         resize: one size for all images.
         channels: rgb or grey.
-        at_least: stop if fewer parties answer; all that are expected if none.
-        seconds: that a party has for an answer.
+        at_least: stop if fewer parties answer; `None` for all that are expected.
+        seconds: how long a party has for an answer.
         attempts: how often a party that does not answer is asked.
     """
 
@@ -106,11 +106,11 @@ class Server:
 
     @property
     def least(self) -> int:
-        """Parties without which nothing is made."""
+        """The number of parties without which nothing is made."""
         return self.parties if self.at_least is None else self.at_least
 
     def public_images(self) -> ImageSet:
-        """Read as parties read them."""
+        """Read the public images, as parties read them."""
         return load(
             self.public,
             resize=None if self.resize is None else parse_size(self.resize),
@@ -119,7 +119,7 @@ class Server:
         )
 
     def agreement(self, public: ImageSet) -> Agreement:
-        """A new one, with sizes for the noise of all parties' sums together."""
+        """Make a new agreement, with sizes that fit the noise of all parties' sums together."""
         names = public.class_names or ()
         if self.classes is not None:
             names = tuple(each.strip() for each in self.classes.split(","))
@@ -145,7 +145,11 @@ class Server:
         )
 
     def _relative_noise(self, size: float | None, num_classes: int) -> float:
-        """Of all sums together: √parties times that of one, over all images; or of one party's."""
+        """Relative noise of the sums that images are made of.
+
+        Of all parties' sums together it is √parties times that of one; of one party's sum it is
+        larger, since that party has only its share of the images.
+        """
         budget, relation = Budget(epsilon=self.epsilon, delta=self.delta), Relation.ADD_REMOVE
         noise = relative_noise(budget, relation, size, num_classes)
         centralised = self.generation == CENTRALISED
@@ -154,12 +158,12 @@ class Server:
 
 @dataclass(frozen=True, kw_only=True)
 class FederationResult:
-    """What a federation left.
+    """The result of a federation.
 
     Args:
-        folder: of the server.
-        certificate: of all parties in the set.
-        summary: in a few words.
+        folder: the folder of the server.
+        certificate: the certificates of all parties in the set.
+        summary: what was made and by whom, as JSON values.
     """
 
     folder: Path
@@ -167,11 +171,11 @@ class FederationResult:
     summary: Mapping[str, Any]
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON values."""
+        """The result as plain JSON values."""
         return {"folder": str(self.folder), **self.summary}
 
     def in_words(self) -> dict[str, object]:
-        """For a terminal."""
+        """The result as names and values, for a terminal."""
         left = [f"{name} ({why})" for name, why in self.certificate.left_out.items()]
         return {
             "images": f"{self.summary['images']:,} in {self.folder / SYNTHETIC}",
@@ -183,11 +187,11 @@ class FederationResult:
 
 
 def conduct(server: Server, ask_all: AskAll, listener: Listener | None = None) -> FederationResult:
-    """A federation from beginning to end, or the rest of one.
+    """Conduct a federation from beginning to end, or the rest of one.
 
     Args:
-        server: what is asked for.
-        ask_all: how parties are reached.
+        server: the settings of the federation.
+        ask_all: asks parties and waits for their replies.
         listener: told of progress.
     """
     folder, listener = RunFolder(Path(server.out), "federate"), listener or Silent()
@@ -209,7 +213,7 @@ def conduct(server: Server, ask_all: AskAll, listener: Listener | None = None) -
 
 
 def finished(folder: RunFolder) -> FederationResult:
-    """Read from the server's folder."""
+    """Read the result of a federation from the server's folder."""
     return FederationResult(
         folder=folder.path,
         certificate=FederatedCertificate.from_json(folder.read(CERTIFICATE)),
@@ -218,7 +222,7 @@ def finished(folder: RunFolder) -> FederationResult:
 
 
 def _begun(server: Server, public: ImageSet, folder: RunFolder) -> Agreement:
-    """The agreement in the folder, or a new one there."""
+    """The agreement in the folder; a new one is made if there is none."""
     folder.refuse_other_layouts()
     if folder.holds_run:
         stored = folder.read(CONFIG)
@@ -239,7 +243,7 @@ def _begun(server: Server, public: ImageSet, folder: RunFolder) -> Agreement:
 
 @dataclass(eq=False)
 class _Work:
-    """A server's, in a folder that nobody else works in."""
+    """The server's work, in a folder that no other process works in."""
 
     server: Server
     agreement: Agreement
@@ -252,14 +256,14 @@ class _Work:
     stages: list[list[str]] = field(default_factory=list)
 
     def summed(self, listener: Listener) -> Drawn:
-        """Images that match the sums of all parties, stage after stage."""
+        """Make images that match the sums of all parties, stage after stage."""
         system = self.agreement.moments
         return matched(
             system, self.prepared, self._sum_of, self.memory, listener.progress("matching")
         )
 
     def _sum_of(self, embedding: Embedding, stage: int) -> NoisySum:
-        """Asked for once: what was added up stays as it was, whoever comes late."""
+        """The sum of all parties in a stage, asked for once: it stays, whoever comes late."""
         clip_norm = stage_release(self.agreement.moments, self.prepared, stage).clip_norm
         release = Release(embedding, clip_norm)
         require_memory(embedding.num_coordinates)
@@ -280,13 +284,13 @@ class _Work:
         return NoisySum(kept, scale)
 
     def _prepare(self) -> Ask:
-        """Whether parties look as the server does; asked of the first stage, whichever is next."""
+        """A message that asks parties whether they have the embedding of the first stage."""
         first = stage_release(self.agreement.moments, self.prepared, 0, memory=self.memory)
         probe = probe_of(first.embedding, self.agreement.image_shape)
         return Ask(agreement=self.agreement, stage=PREPARE, probe=probe)
 
     def put_together(self) -> Drawn:
-        """All parties' images, in an order that mixes them."""
+        """Put all parties' images together, in an order that mixes them."""
 
         def make() -> Tensors:
             self.rounds.agree(Ask(agreement=self.agreement, stage=PREPARE))
@@ -311,7 +315,7 @@ class _Work:
         return Drawn(batch=batch, batch_size=_SHARD)
 
     def written(self, made: Drawn, listener: Listener) -> FederationResult:
-        """Images, and what each party's rows are promised."""
+        """Write the images and each party's guarantee; return the result."""
         certificate = FederatedCertificate(parties=self.parties, left_out=self.left_out)
         count = self.server.count
         if self.agreement.generation != CENTRALISED:
@@ -336,7 +340,7 @@ class _Work:
         return finished(self.folder)
 
     def _note(self, name: str, found: Mapping[str, tuple[Answer, object]]) -> None:
-        """Who is in what is about to be remembered, and who is not."""
+        """Note who is in what is about to be remembered, and who is left out."""
         certificates = {party: checked_certificate(each) for party, (each, _) in found.items()}
         body = {
             "parties": {party: each.to_json() for party, each in certificates.items()},

@@ -21,10 +21,10 @@ IMAGES, LABELS = "images", "labels"
 
 
 def added(sums: Sequence[NoisySum]) -> NoisySum:
-    """The noised sum of all rows together.
+    """Add up the noised sums of several parties.
 
     Args:
-        sums: of different rows, through one embedding, each with independent noise.
+        sums: sums over different rows, through one embedding, each with independent noise.
     """
     first = sums[0].blocks
     blocks = {
@@ -35,7 +35,7 @@ def added(sums: Sequence[NoisySum]) -> NoisySum:
 
 
 def checked_sum(answer: Answer, release: Release) -> NoisySum:
-    """A party's sum, refused by the party's name if it is not what was asked for."""
+    """A party's sum; refused, with the party's name, if it is not what was asked for."""
     _ = checked_certificate(answer)
     found, wanted = answer.tensors, release.embedding.zeros()
     shapes = {name: each.shape for name, each in found.items()}
@@ -54,7 +54,7 @@ def checked_sum(answer: Answer, release: Release) -> NoisySum:
 
 
 def _scale(answer: Answer, release: Release) -> float:
-    """Of the noise, which is that of an event in the party's certificate."""
+    """The noise scale of a party's sum; refused if no event of its certificate has it."""
     certificate, scale = checked_certificate(answer), answer.noise_scale
     possible = [
         each.noise_multiplier * release.clip_norm
@@ -69,7 +69,7 @@ def _scale(answer: Answer, release: Release) -> float:
 
 
 def checked_certificate(answer: Answer) -> Certificate:
-    """A party's certificate, whose events cost what it says."""
+    """A party's certificate; refused if its events do not cost what it says."""
     if answer.certificate is None:
         raise DataError(f"Party {answer.party!r} sent no certificate.")
     try:
@@ -80,7 +80,7 @@ def checked_certificate(answer: Answer) -> Certificate:
 
 
 def checked_images(answer: Answer, agreement: Agreement) -> ImageSet:
-    """A party's synthetic images, refused by the party's name if they are not what was agreed."""
+    """A party's synthetic images; refused, with its name, if they are not what was agreed."""
     _ = checked_certificate(answer)
     images, labels = answer.tensors.get(IMAGES), answer.tensors.get(LABELS)
     wanted = (agreement.count, *agreement.image_shape)

@@ -93,7 +93,7 @@ class _Shared:
         self._last: tuple[Tensor, int, dict[Any, Tensor]] | None = None
 
     def of(self, inputs: Tensor) -> dict[Any, Tensor]:
-        """The same for layers called one after the other with one tensor, if it is unchanged."""
+        """The dictionary of a tensor, the same for consecutive calls while it is unchanged."""
         if self._last is None or self._last[0] is not inputs or self._last[1] != inputs._version:
             self._last = inputs, inputs._version, {}
         return self._last[2]

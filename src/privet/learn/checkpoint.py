@@ -84,7 +84,7 @@ def require_layout(progress: Progress, weights: Blocks, path: Path) -> None:
 def flat(progress: Progress) -> Iterator[tuple[str, Tensor]]:
     """All tensors of a run by names such as `update/momentum/layer.weight`.
 
-    Tensors may be shared between parts; those of the ring are copies.
+    They are copies, since parts may share tensors.
     """
     state = progress.state
     parts = {

@@ -223,7 +223,7 @@ def _rows(objective: Objective, units: Units) -> Iterator[Blocks]:
 
 
 def _added(total: Blocks, blocks: Blocks, weight: float = 1.0) -> Blocks:
-    """In double precision and in place; an empty total is zero."""
+    """Add weighted blocks to a total, in place and in double precision; empty means zero."""
     total = total or combined(lambda block: torch.zeros_like(block).double(), blocks)
     return combined(lambda sum_, block: sum_.add_(block, alpha=weight), total, blocks)
 

@@ -221,7 +221,7 @@ class Equation:
         )
 
     def public_gradients(self, weights: Blocks, step: int) -> tuple[PublicGradient, ...]:
-        """One for each perturbation that wants its own; one for all other slots."""
+        """Gradients of public rows: one per perturbation that needs its own, else one in all."""
         if self.public is None or not self.method.needs_public_gradient:
             return ()
         count = self.method.perturb.count if self.method.perturb.needs_public else 1
@@ -252,7 +252,7 @@ class Equation:
         return PublicGradient(dict(zip(trainable(self.model), total, strict=True)))
 
     def _joined_sum(self, summand: Summand, steps: Steps, step: int) -> Blocks:
-        """Public rows, sampled, clipped and added like private ones, without noise of their own."""
+        """Sum joined public rows, sampled and clipped like private ones, without further noise."""
         assert self.joined is not None
         generator = self.keys.generator(Purpose.JOINING, step)
         rate, clip = steps.mechanism.sampling_rate, steps.mechanism.clip_norm

@@ -139,7 +139,7 @@ class Objective:
         return {name: torch.zeros_like(value) for name, value in self.weights[0].items()}
 
     def dealt_out(self, views: Examples) -> list[Examples]:
-        """The views of each row dealt out to the weights, in order."""
+        """Divide each row's views among the weights, in order: one group for each of them."""
         count = len(self.weights)
         if count == 1:
             return [views]

@@ -34,7 +34,7 @@ class Standardisation:
 
     @classmethod
     def of(cls, layer: StandardisedConv2d, weight: Tensor) -> Standardisation:
-        """Of a layer whose weights are given as rows (o, d), in any order of coordinates."""
+        """The standardisation of a layer whose weights are given as rows (o, d), in any order."""
         with torch.no_grad():
             centred = weight - weight.mean(1, keepdim=True)
             squares = centred.square().sum(1)
@@ -72,7 +72,7 @@ class Standardisation:
     def knows_norms(self, calls: Sequence[Call]) -> bool:
         """Whether n·a_t can be read off the layer's outputs.
 
-        Not under a bias: what rounds away beneath a large one is lost.
+        It cannot under a bias: what rounds away beneath a large one is lost.
         """
         return (
             not self.has_bias

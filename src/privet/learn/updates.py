@@ -16,7 +16,7 @@ Memory = dict[str, Blocks]
 
 @dataclass(frozen=True)
 class Pace:
-    """Where in the run a step is, and how far it goes."""
+    """The learning rate of a step, and its place in the run."""
 
     learning_rate: float
     step: int

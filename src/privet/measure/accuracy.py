@@ -16,12 +16,12 @@ _BATCH = 500
 
 @dataclass(frozen=True, kw_only=True)
 class Accuracy:
-    """Shares of right answers; a class without examples has none.
+    """How often a classifier is right.
 
     Args:
-        overall: over all examples.
-        by_class: for each class.
-        count: how many examples it was measured on.
+        overall: the share of right answers over all examples.
+        by_class: the share for each class; `None` for a class without examples.
+        count: the number of examples that it was measured on.
     """
 
     overall: float
@@ -30,16 +30,16 @@ class Accuracy:
 
     @property
     def worst_class(self) -> float:
-        """The share of the class that is recognised least."""
+        """The accuracy of the class that is recognised least often."""
         return min(share for share in self.by_class if share is not None)
 
     @property
     def worst(self) -> int:
-        """The number of that class; of several, the first."""
+        """The number of the class that is recognised least often; the first of several."""
         return self.by_class.index(self.worst_class)
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON values."""
+        """The accuracy as plain JSON values."""
         return {
             "accuracy": self.overall,
             "worst_class": self.worst_class,
@@ -49,7 +49,7 @@ class Accuracy:
 
 
 def accuracy(predicted: Tensor, targets: Tensor, num_classes: int) -> Accuracy:
-    """Of class numbers."""
+    """Compare predicted class numbers with the true ones, overall and by class."""
     if len(targets) == 0:
         raise DataError("There are no examples to measure accuracy on: give some.")
     right = predicted == targets
@@ -68,6 +68,6 @@ def predictions(logits_of: Callable[[Tensor], Tensor], inputs: Tensor) -> Tensor
 
 
 def logits(logits_of: Callable[[Tensor], Tensor], inputs: Tensor) -> Tensor:
-    """Of every input, in batches."""
+    """The logits of every input, computed in batches."""
     with torch.no_grad():
         return torch.cat([logits_of(batch).cpu() for batch in torch.split(inputs, _BATCH)])

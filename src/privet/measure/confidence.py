@@ -21,11 +21,11 @@ class ConfidenceBin:
     """Examples of whose class a classifier is about equally sure.
 
     Args:
-        above: their confidence lies above this,
-        up_to: and not above this.
-        count: how many there are.
-        confidence: their mean; none if there are no examples.
-        accuracy: the share of right answers.
+        above: the lower end of their confidence, excluded.
+        up_to: the upper end, included.
+        count: the number of examples.
+        confidence: their mean confidence; `None` if there are no examples.
+        accuracy: the share of right answers; `None` if there are no examples.
     """
 
     above: float
@@ -36,7 +36,7 @@ class ConfidenceBin:
 
     @property
     def gap(self) -> float:
-        """How much surer than right, or the other way round."""
+        """The distance between mean confidence and accuracy; 0 without examples."""
         if self.confidence is None or self.accuracy is None:
             return 0.0
         return abs(self.confidence - self.accuracy)
@@ -44,13 +44,13 @@ class ConfidenceBin:
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """Of a classifier.
+    """How well the confidence of a classifier fits its accuracy.
 
     Args:
         error: ECE, the mean gap between confidence and accuracy over examples, by bins.
-        confidence: the mean over all examples.
-        count: of examples.
-        bins: equally wide, in rising order.
+        confidence: the mean confidence over all examples.
+        count: the number of examples.
+        bins: bins of equal width, in rising order.
     """
 
     error: float
@@ -59,17 +59,17 @@ class Calibration:
     bins: tuple[ConfidenceBin, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON values."""
+        """The calibration as plain JSON values."""
         return asdict(self)
 
 
 def calibration(probabilities: Tensor, targets: Tensor, bins: int = 15) -> Calibration:
-    """By the confidence in the most likely class.
+    """Measure calibration, by the confidence in the most likely class.
 
     Args:
         probabilities: (N, classes).
         targets: class numbers.
-        bins: how many, equally wide.
+        bins: the number of bins, which are equally wide.
     """
     _check(probabilities, targets, bins)
     sure, predicted = probabilities.double().max(1)

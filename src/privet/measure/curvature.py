@@ -32,12 +32,12 @@ _MOST_RESTARTS = 20  # of Lanczos, each about fifteen products
 
 @dataclass(frozen=True, kw_only=True)
 class Curvature:
-    """At one place; what could not be found is not a number.
+    """The curvature of a loss at one set of weights; NaN for what could not be found.
 
     Args:
-        eigenvalues: the largest, in falling order.
-        trace: an estimate.
-        trace_error: its standard error.
+        eigenvalues: the largest eigenvalues of the Hessian, in falling order.
+        trace: an estimate of its trace.
+        trace_error: the standard error of that estimate.
     """
 
     eigenvalues: tuple[float, ...]
@@ -46,17 +46,17 @@ class Curvature:
 
     @classmethod
     def unknown(cls, count: int) -> Curvature:
-        """Where there is nothing to find: of no rows, say."""
+        """NaN throughout, where there is nothing to measure: without rows, for instance."""
         return cls(eigenvalues=(math.nan,) * count, trace=math.nan, trace_error=math.nan)
 
     @property
     def largest(self) -> float:
-        """λ_max."""
+        """The largest eigenvalue, λ_max."""
         return self.eigenvalues[0]
 
     @property
     def ratio(self) -> float:
-        """λ_max over the fifth, or over the last that is known."""
+        """λ_max over the fifth eigenvalue, or over the last that is known."""
         fifth = self.eigenvalues[min(4, len(self.eigenvalues) - 1)]
         return self.eigenvalues[0] / fifth if fifth else math.nan
 
@@ -70,15 +70,15 @@ def curvature(
     probes: int = 20,
     seed: int = 0,
 ) -> Curvature:
-    """Of the mean loss over all rows, at the model's weights.
+    """Measure the curvature of the mean loss over all rows, at the model's weights.
 
     Args:
-        model: in evaluation mode.
-        loss: the mean over a batch.
-        batches: what the loss is of; products are averaged over them by their sizes.
-        count: of eigenvalues.
-        probes: random vectors for the trace.
-        seed: of what is random.
+        model: a model in evaluation mode.
+        loss: from outputs and targets to the mean loss of a batch.
+        batches: gives the rows; products are averaged over batches by their sizes.
+        count: the number of eigenvalues.
+        probes: the number of random vectors for the trace.
+        seed: the seed of random vectors.
     """
     parameters = [each for each in model.parameters() if each.requires_grad]
     size = sum(each.numel() for each in parameters)
@@ -102,7 +102,7 @@ def curvature(
 
 
 def _largest(product: Callable[[Vector], Vector], start: Vector, count: int) -> tuple[float, ...]:
-    """In falling order; not numbers where Lanczos finds none, as of a Hessian that is zero."""
+    """The largest eigenvalues in falling order; NaN where Lanczos fails, as for a zero Hessian."""
     hessian = LinearOperator((start.size, start.size), matvec=product, dtype=np.float64)
     settings = {"tol": 1e-3, "maxiter": _MOST_RESTARTS, "return_eigenvectors": False}
     try:

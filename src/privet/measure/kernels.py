@@ -33,13 +33,13 @@ _FOR_MEDIAN = 1000  # rows are enough
 
 @dataclass(frozen=True, kw_only=True)
 class KernelDistance:
-    """KID, over random subsets.
+    """The kernel inception distance (KID), over random subsets.
 
     Args:
-        mean: over subsets.
-        std: their standard deviation, as published: how far subsets differ, not the mean's error.
-        subsets: how many.
-        size: rows of each set in one.
+        mean: the mean over subsets.
+        std: the standard deviation over subsets, as published: not the error of the mean.
+        subsets: the number of subsets.
+        size: rows of each set in a subset.
     """
 
     mean: float
@@ -59,12 +59,12 @@ def kernel_distance(
     """The squared MMD of features (N, D) with the kernel (x·y / D + 1)³: KID for Inception's.
 
     Args:
-        real: one set.
-        synthetic: the other.
-        subsets: how many.
+        real: features of real images.
+        synthetic: features of synthetic images.
+        subsets: the number of random subsets.
         size: rows of each set in a subset; 1,000, or half of the smaller set if that is less, since
             subsets that are all the same have no deviation.
-        seed: of subsets.
+        seed: the seed of the subsets.
     """
     from sklearn.metrics.pairwise import polynomial_kernel
 
@@ -90,8 +90,8 @@ def mean_discrepancy(real: Tensor, synthetic: Tensor, length_scale: float | None
     """The squared MMD of features (N, D) with the kernel exp(-|x - y|² / 2ℓ²).
 
     Args:
-        real: one set.
-        synthetic: the other.
+        real: features of real images.
+        synthetic: features of synthetic images.
         length_scale: ℓ; the median distance between real rows if left out, so that all synthetic
             sets are measured by the same rule.
     """
@@ -106,7 +106,7 @@ def mean_discrepancy(real: Tensor, synthetic: Tensor, length_scale: float | None
 
 
 def median_distance(rows: Tensor) -> float:
-    """Between rows that differ; 1 if none do. Of many rows some are looked at."""
+    """The median distance between rows that differ; 1 if none do. Of many rows a sample is used."""
     from scipy.spatial.distance import pdist
 
     require_rows(rows, 2)
@@ -123,14 +123,14 @@ def _squared_mmd(x: Rows, y: Rows, kernel: Kernel) -> float:
 
 
 def _mean_of_others(rows: Rows, kernel: Kernel) -> float:
-    """Over all pairs of different rows."""
+    """The mean kernel over all pairs of different rows."""
     blocks = _blocks(rows, rows, kernel)
     total = sum(float(block.sum() - np.trace(block, offset=start)) for start, block in blocks)
     return total / (len(rows) * (len(rows) - 1))
 
 
 def _blocks(x: Rows, y: Rows, kernel: Kernel) -> Iterator[tuple[int, Rows]]:
-    """Of the matrix of kernels, each with the number of its first row."""
+    """Blocks of rows of the kernel matrix, each with the number of its first row."""
     for start in range(0, len(x), _AT_ONCE):
         yield start, kernel(x[start : start + _AT_ONCE], y)
 

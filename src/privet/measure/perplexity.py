@@ -18,12 +18,12 @@ _BATCH = 64
 
 @dataclass(frozen=True, kw_only=True)
 class Perplexity:
-    """The exponential of the mean loss of a word: among so many words it wavers.
+    """The exponential of the mean loss of a word: as if it chose among that many words.
 
     Args:
         perplexity: 1 at best; the size of the vocabulary for a model that knows nothing.
-        count: of sequences.
-        words: that were predicted.
+        count: the number of sequences.
+        words: the number of words that were predicted.
     """
 
     perplexity: float
@@ -32,18 +32,18 @@ class Perplexity:
 
     @property
     def overall(self) -> float:
-        """The one number."""
+        """The perplexity over all words."""
         return self.perplexity
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON values."""
+        """The perplexity as plain JSON values."""
         return asdict(self)
 
 
 def perplexity(
     logits_of: Callable[[Tensor], Tensor], inputs: Tensor, targets: Tensor
 ) -> Perplexity:
-    """Over all words together.
+    """Measure perplexity over all words of all sequences.
 
     Args:
         logits_of: from inputs (N, T) to (N, T, words).

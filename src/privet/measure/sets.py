@@ -20,7 +20,7 @@ _ROWS = 1024  # of a matrix of distances at once, so that memory does not grow w
 
 
 def frechet_distance(first: Tensor, second: Tensor) -> float:
-    """Between Gaussians with the moments of two sets of features (N, D): FID for Inception's."""
+    """The Fréchet distance between Gaussians fitted to features (N, D): FID for Inception's."""
     require_pair(first, second, 2)
     (mean_a, cov_a), (mean_b, cov_b) = _moments(first), _moments(second)
     values, vectors = torch.linalg.eigh(cov_a)
@@ -73,7 +73,7 @@ def density_and_coverage(
 
 
 def nearest(points: Tensor, others: Tensor, count: int = 1) -> tuple[Tensor, Tensor]:
-    """Distances to the nearest of others, (N, count) in rising order, and which they are."""
+    """Distances (N, count) from each point to its nearest others, rising, and which those are."""
     require_rows(others, count)
     found = [
         torch.cdist(part, others).topk(count, largest=False) for part in torch.split(points, _ROWS)
@@ -102,7 +102,7 @@ def _covered(manifold: Tensor, points: Tensor, neighbours: int) -> float:
 
 
 def _radii(points: Tensor, neighbours: int) -> Tensor:
-    """How far each point's k-th neighbour is."""
+    """The distance from each point to its k-th neighbour."""
     within, _ = nearest(points, points, neighbours + 1)  # the nearest is the point itself
     return within[:, -1]
 
@@ -124,7 +124,7 @@ def require_pair(first: Tensor, second: Tensor, least: int) -> None:
 
 
 def require_rows(rows: Tensor, least: int) -> None:
-    """Refuse a set that is too small, or that holds what is no number."""
+    """Refuse a set that is too small, or that holds values that are not finite."""
     if rows.ndim != 2 or len(rows) < least:
         raise DataError(
             f"A set of shape {tuple(rows.shape)} is too small: give {least} rows or more."

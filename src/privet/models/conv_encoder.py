@@ -57,7 +57,7 @@ class ConvEncoder(nn.Module):
         return self.last_map(images).mean((2, 3))
 
     def last_map(self, images: Tensor) -> Tensor:
-        """Of images (N, C, H, W), with its positions."""
+        """The last map of images (N, C, H, W), with its positions."""
         x = images.contiguous(memory_format=torch.channels_last)  # a third faster on a CPU
         for number, layer in enumerate(self.layers):
             x = layer(x)

@@ -23,7 +23,7 @@ _HEAD = 32  # channels of an attention head, at most
 
 
 class DenoisingUNet(nn.Module):
-    """From noisy images and what is known of them to images of the same shape.
+    """A network from noisy images, and what is known of them, to images of the same shape.
 
     Args:
         num_classes: of the labels; 1 for images without.
@@ -63,13 +63,13 @@ class DenoisingUNet(nn.Module):
     def forward(
         self, images: Tensor, noise: Tensor, labels: Tensor, augmentation: Tensor | None = None
     ) -> Tensor:
-        """One answer for each image.
+        """Run the network on noisy images: one output image for each.
 
         Args:
             images: (N, C, H, W).
-            noise: a number for each noise level, (N,).
-            labels: a class each, (N,).
-            augmentation: what was done to each image, (N, augmentations); none for nothing.
+            noise: a number that stands for the noise level of each image, (N,).
+            labels: the class of each image, (N,).
+            augmentation: what was done to each image, (N, augmentations); `None` for nothing.
         """
         one_hot = F.one_hot(labels, self.num_classes).to(images.dtype)
         known = self.of_class(one_hot * self.num_classes**0.5)
@@ -83,7 +83,7 @@ class DenoisingUNet(nn.Module):
 
 
 def padding(image_size: tuple[int, int], multiple: int) -> tuple[int, int, int, int]:
-    """Left, right, top and bottom, to sides that are multiples."""
+    """Padding on the left, right, top and bottom that makes both sides divisible by `multiple`."""
     (top, bottom), (left, right) = (
         (-side % multiple // 2, -side % multiple - -side % multiple // 2) for side in image_size
     )

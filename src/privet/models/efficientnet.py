@@ -38,7 +38,7 @@ def efficientnet_lite(version: int = 0, image_size: int = 112) -> Encoder:
 
 
 class _PooledFeatures(nn.Module):
-    """From images in [-1, 1] to features, by the package's network rearranged for speed."""
+    """A network from images in [-1, 1] to features: the package's, rearranged for speed."""
 
     def __init__(self, network: Any) -> None:
         super().__init__()

@@ -77,7 +77,7 @@ class FeatureMaps(nn.Module):
 
 
 class _Enough(Exception):  # noqa: N818  (not a mistake)
-    """All layers were seen: what follows them need not be computed."""
+    """Raised once all layers were seen, since what follows need not be computed."""
 
 
 def _note(name: str, found: dict[str, Tensor], versions: dict[str, int], wanted: int) -> Any:

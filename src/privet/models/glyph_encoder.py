@@ -12,8 +12,9 @@ _WEIGHTS = "weights/glyphs.safetensors"
 
 
 def glyph_encoder() -> ConvEncoder:
-    """For grey images of any size, though it learned from 28×28 pixels; to be used or trained on.
+    """Load the encoder that comes with Privet, for grey images of any size.
 
+    It was trained on images of 28×28 pixels, and may be used as it is or trained further.
     `scripts/glyph_encoder.py` made its weights from `privet.public.glyph_rows` and
     `procedural_rows`.
     """

@@ -124,7 +124,7 @@ def _check(config: Any, length: int) -> None:
 
 
 def _linear(layer: Any) -> nn.Linear:
-    """The same map, as a plain layer."""
+    """The same linear map as a plain `nn.Linear`."""
     inputs, outputs = layer.weight.shape
     plain = nn.Linear(inputs, outputs)
     with torch.no_grad():

@@ -25,7 +25,7 @@ _SIDE = 299
 
 
 class Inception(nn.Module):
-    """2048 pooled features of images in [-1, 1], grey or in colour."""
+    """The network of FID: 2048 pooled features of images in [-1, 1], grey or in colour."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class Inception(nn.Module):
 
 
 def resized(images: Tensor, side: int) -> Tensor:
-    """Bilinear, with the first pixels' corners laid on each other, as TensorFlow once did it."""
+    """Resize images bilinearly with the first pixels' corners aligned, as TensorFlow once did."""
     height, width = images.shape[2:]
     rows, columns = (_places(length, side, images) for length in (height, width))
     grid = torch.stack(torch.meshgrid(columns, rows, indexing="xy"), 2)
@@ -55,7 +55,7 @@ def _places(length: int, side: int, like: Tensor) -> Tensor:
 
 
 def _loaded(path: str) -> Any:
-    """A program in TorchScript's own language, which runs in its interpreter and nowhere else."""
+    """Load the TorchScript program, which runs in its own interpreter and nowhere else."""
     load: Any = torch.jit.load
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # the package has no other form of it

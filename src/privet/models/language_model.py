@@ -20,7 +20,7 @@ from privet.models.layers import check_sizes
 
 
 class LanguageModel(nn.Module):
-    """Logits (N, T, words) of sequences (N, T) of word numbers.
+    """A transformer that maps sequences (N, T) of word numbers to logits (N, T, words).
 
     Args:
         num_words: in the vocabulary.
@@ -78,7 +78,7 @@ class Block(nn.Module):
         self.widen, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def forward(self, seen: Tensor) -> Tensor:
-        """The same shape."""
+        """Transform a sequence of vectors, keeping its shape."""
         seen = seen + self.out(self._attended(self.mix(self.first_norm(seen))))
         wide = F.gelu(self.widen(self.second_norm(seen)))
         narrow: Tensor = self.narrow(wide)

@@ -12,7 +12,7 @@ Activation = Callable[[], nn.Module]
 
 
 def check_sizes(**sizes: int) -> None:
-    """Every named size is at least 1."""
+    """Refuse a named size below 1."""
     for name, size in sizes.items():
         if size < 1:
             raise ConfigError(f"{name} is {size}; give 1 or more.")

@@ -16,7 +16,7 @@ class MLP(nn.Module):
 
     Args:
         in_features: numbers in one example, whatever its shape.
-        hidden: the size of each hidden layer; none make a linear classifier.
+        hidden: the size of each hidden layer; an empty tuple makes a linear classifier.
         num_classes: the number of logits.
         activation: an nn.Module class.
     """

@@ -16,7 +16,7 @@ _GROUPS = 8
 
 
 class NoisyClassifier(nn.Module):
-    """From noisy images and a number for each noise level to logits.
+    """A network from noisy images and a number for each noise level to logits.
 
     Args:
         num_classes: of the labels.
@@ -44,7 +44,7 @@ class NoisyClassifier(nn.Module):
 
 
 class NoisyDiscriminator(nn.Module):
-    """From a classifier's maps, noise levels and classes to one logit: whether an image is real.
+    """A network that tells real images, from a classifier's maps, noise levels and classes.
 
     Args:
         classifier: already trained; it stays as it is.
@@ -66,14 +66,14 @@ class NoisyDiscriminator(nn.Module):
         return logits
 
     def train(self, mode: bool = True) -> NoisyDiscriminator:
-        """The classifier stays in evaluation mode."""
+        """Set the mode of its own layers; the classifier stays in evaluation mode."""
         super().train(mode)
         self.classifier.eval()
         return self
 
 
 class _Body(nn.Module):
-    """Convolutions, each told the same vector."""
+    """Convolutions that are all given the same conditioning vector."""
 
     def __init__(self, channels: int, widths: Sequence[int], more: int = 0) -> None:
         super().__init__()
@@ -99,6 +99,6 @@ class _Body(nn.Module):
 
 
 def _waves(noise: Tensor) -> Tensor:
-    """A number as several smooth ones: (N, 16)."""
+    """A number encoded as 16 smooth ones: (N, 16)."""
     angles = noise[:, None] * torch.arange(1, _WAVES + 1, device=noise.device)
     return torch.cat([angles.sin(), angles.cos()], 1)

@@ -13,10 +13,10 @@ class TableGenerator(nn.Module):
     """Rows of numbers from -1 to 1 and of shares among categories, from noise and a class.
 
     Args:
-        latent: length of the noise.
-        num_classes: of rows.
-        widths: of each column as it is encoded: 1 for a number, more for the slots of a category.
-        hidden: of the layers between.
+        latent: the length of the noise.
+        num_classes: the number of classes of rows.
+        widths: encoded numbers of each column: 1 for a number, more for the slots of a category.
+        hidden: the sizes of the layers between.
     """
 
     def __init__(

@@ -67,7 +67,7 @@ class VisionTransformer(nn.Module):
             parameter.requires_grad_(train_embeddings)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Logits."""
+        """Logits of images (N, C, H, W) in [-1, 1]."""
         config = self.network.config
         fit = fitted(images, channels=config.num_channels, image_size=self.image_size)
         other_size = self.image_size != config.image_size
@@ -153,7 +153,7 @@ def transformers_package() -> Any:
 
 
 def _config(transformers: Any, source: Path | PreTrainedConfig) -> Any:
-    """A copy that may be changed, of a kind whose parts are where we look for them."""
+    """A copy of the configuration that may be changed; refused for unsupported kinds of network."""
     if not isinstance(source, Path):
         config = copy.deepcopy(source)
     elif (source / "config.json").is_file():
@@ -216,7 +216,7 @@ def _normalisation(folder: Path) -> dict[str, list[float]]:
 
 @contextmanager
 def quiet(transformers: Any) -> Iterator[None]:
-    """Without its progress bar and its report of a new head."""
+    """Switch off the progress bar of `transformers` and its report of a new head."""
     logging = transformers.utils.logging
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()

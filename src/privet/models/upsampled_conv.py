@@ -18,7 +18,7 @@ class UpsampledConv(nn.Module):
         self.conv = nn.Conv2d(inputs, outputs, 3, padding=1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Maps of twice the side."""
+        """Enlarge and convolve maps; both sides are doubled."""
         kernel = F.pad(self.conv.weight.flip(2, 3).transpose(0, 1), (1, 1, 1, 1))
         kernel = kernel[:, :, 1:] + kernel[:, :, :-1]
         kernel = kernel[..., 1:] + kernel[..., :-1]

@@ -40,7 +40,7 @@ def asam_direction(
 def random_direction(
     weights: Mapping[str, Tensor], radius: float, generator: torch.Generator
 ) -> dict[str, Tensor]:
-    """Uniform on the sphere of that radius."""
+    """A direction drawn uniformly from the sphere of that radius."""
     _check(weights, weights, radius)
     normal = {name: _normal_like(block, generator) for name, block in weights.items()}
     return _scaled(normal, radius, _norm(normal))

@@ -18,7 +18,7 @@ from privet.errors import ConfigError
 
 @dataclass(frozen=True, kw_only=True)
 class ExponentialAverage:
-    """How fast the average forgets; the average itself is the caller's, to save or to load."""
+    """The decay of a moving average; the average itself is kept by the caller."""
 
     decay: float = 0.9999
 

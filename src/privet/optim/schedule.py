@@ -40,10 +40,10 @@ class Schedule:
 
 
 def constant(*, warm_up: float = 0.0) -> Schedule:
-    """Stay at 1."""
+    """A schedule that stays at 1 after its warm-up."""
     return Schedule(final=1.0, warm_up=warm_up)
 
 
 def cosine(*, final: float = 0.0, warm_up: float = 0.0) -> Schedule:
-    """Fall from 1 to `final` (Loshchilov & Hutter, 2017, without restarts)."""
+    """A schedule from 1 down to `final` (Loshchilov & Hutter, 2017, without restarts)."""
     return Schedule(final=final, warm_up=warm_up)

@@ -26,14 +26,14 @@ Gradient = Callable[[], dict[str, Tensor]]
 
 @dataclass(frozen=True, kw_only=True)
 class Sharpness:
-    """How far to look, and what to make of it.
+    """How far to look for higher losses, and which gradient to take there.
 
     Args:
         kind: `sam` along the gradient; `asam` further where weights are large; `gsam` like `sam`,
             but without climbing back what the loss itself fell.
-        radius: ρ; IDS warms up with 0.1.
-        alpha: of GSAM: how much of the loss's own gradient, across the other, is taken away.
-        least_radius: ρ when the learning rate is 0, from where it rises with it; none keeps ρ.
+        radius: ρ, how far to look; IDS warms up with 0.1.
+        alpha: for GSAM, how much of the loss's own gradient, across the other, is taken away.
+        least_radius: ρ at a learning rate of 0, from where it grows with the rate; `None` keeps ρ.
     """
 
     kind: Literal["sam", "asam", "gsam"] = "sam"
@@ -50,7 +50,7 @@ class Sharpness:
             raise ConfigError("least_radius of sharpness must lie between 0 and radius.")
 
     def at(self, share: float) -> Sharpness:
-        """When the learning rate is at a share of its highest (GSAM, section 4.1)."""
+        """These settings at a share of the highest learning rate (GSAM, section 4.1)."""
         if self.least_radius is None:
             return self
         radius = self.least_radius + share * (self.radius - self.least_radius)
@@ -59,12 +59,12 @@ class Sharpness:
     def gradient(
         self, model: nn.Module, here: Mapping[str, Tensor], again: Gradient
     ) -> dict[str, Tensor]:
-        """What a step follows.
+        """The gradient that a step follows, taken at the worst weights near by.
 
         Args:
-            model: at its own weights, before and after.
-            here: its gradient there, by parameter.
-            again: takes the gradient once more, of the same examples.
+            model: the model at its own weights, which it has again afterwards.
+            here: its gradient at these weights, by parameter.
+            again: computes the gradient once more, of the same examples.
         """
         weights = {name: each for name, each in model.named_parameters() if name in here}
         direction = asam_direction if self.kind == "asam" else sam_direction
@@ -96,7 +96,7 @@ def _moved(weights: Mapping[str, nn.Parameter], away: Mapping[str, Tensor]) -> I
 
 @contextmanager
 def _statistics_kept(model: nn.Module) -> Iterator[None]:
-    """Running statistics are those of the weights that are kept."""
+    """Keep running statistics as they are during a pass at moved weights."""
     norms = [each for each in model.modules() if isinstance(each, _NormBase)]
     momenta = [each.momentum for each in norms]
     counts = [each.num_batches_tracked for each in norms]
@@ -112,7 +112,7 @@ def _statistics_kept(model: nn.Module) -> Iterator[None]:
 
 
 def gradient_of(loss: Tensor, parameters: Mapping[str, nn.Parameter]) -> dict[str, Tensor]:
-    """By name; zero where the loss does not depend on a parameter."""
+    """The gradient of a loss by parameter; zero where the loss does not depend on one."""
     found = torch.autograd.grad(
         loss, list(parameters.values()), allow_unused=True, materialize_grads=True
     )

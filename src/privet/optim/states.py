@@ -1,4 +1,4 @@
-"""How far a training is, as tensors that another process can go on from."""
+"""The state of a training as tensors, from which another process can go on."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from torch import Tensor
 
 @runtime_checkable
 class Stateful(Protocol):
-    """Something that changes from step to step."""
+    """Something whose state changes from step to step."""
 
     def state(self) -> dict[str, Tensor]:
-        """As tensors."""
+        """The state as tensors, by name."""
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from there."""
+        """Go on from what `state` returned."""
 
 
 class Checkpoint(Protocol):
-    """Where a training keeps how far it is."""
+    """Where a training keeps its state."""
 
     def kept(self) -> Mapping[str, Tensor] | None:
-        """What was kept last, if anything."""
+        """The state that was kept last; `None` if there is none."""
 
     def passed(self, state: Callable[[], Mapping[str, Tensor]]) -> None:
-        """A step is done; its state is asked for if it shall be kept."""
+        """Note that a step is done; `state` is called only if the state is to be kept now."""
 
 
 def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Those whose names begin so, without that."""
+    """The tensors whose names begin with a prefix, by their names without it."""
     return {
         name.removeprefix(prefix): each for name, each in tensors.items() if name.startswith(prefix)
     }
 
 
 def adam_state(adam: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """By parameters in their order."""
+    """The moments and step counts of an Adam, named by the number of their parameter."""
     return {
         f"{number}/{name}": each
         for number, parameter in _parameters(adam)
@@ -47,7 +47,10 @@ def adam_state(adam: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 
 def restore_adam(adam: torch.optim.Optimizer, state: Mapping[str, Tensor]) -> None:
-    """Laid out in memory as parameters are: a fused step takes that for granted."""
+    """Put back what `adam_state` returned.
+
+    Tensors are laid out in memory as parameters are, since a fused step relies on that.
+    """
     fused = bool(adam.defaults.get("fused"))
     for number, parameter in _parameters(adam):
         for name, each in under(f"{number}/", state).items():

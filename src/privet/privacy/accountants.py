@@ -29,11 +29,11 @@ DEFAULT_ORDERS = (
 
 
 class Accountant(Protocol):
-    """Says what events cost. Upper bounds only."""
+    """What computes the cost of events, as an upper bound on ε."""
 
     @property
     def name(self) -> str:
-        """As it stands in certificates."""
+        """The name that stands in certificates."""
 
     def epsilon(self, events: Iterable[Event], delta: float, relation: Relation) -> float:
         """An ε at which all events together are (ε, δ)-private."""
@@ -50,7 +50,7 @@ class PLD:
     name = "PLD"
 
     def epsilon(self, events: Iterable[Event], delta: float, relation: Relation) -> float:
-        """The tightest ε, from above."""
+        """The smallest known ε of all events together, approached from above."""
         check_delta(delta)
         events = tuple(events)
         exact = partial(_pld_epsilon, compose(events), relation=relation)
@@ -69,7 +69,7 @@ class RDP:
     name = "RDP"
 
     def epsilon(self, events: Iterable[Event], delta: float, relation: Relation) -> float:
-        """The best ε over all orders."""
+        """The smallest ε of all events together over the orders."""
         check_delta(delta)
         events = tuple(events)
         exact = partial(_rdp_epsilon, compose(events), relation=relation, orders=self.orders)
@@ -77,12 +77,12 @@ class RDP:
 
 
 def tightest(events: Iterable[Event]) -> Accountant:
-    """The best accountant that knows all of them."""
+    """The tightest accountant that knows all of these events."""
     return RDP() if any(isinstance(each, Selection) for each in events) else PLD()
 
 
 def accountant_version() -> str:
-    """The library behind both accountants, for certificates."""
+    """The name and version of the library behind both accountants, for certificates."""
     return f"dp_accounting {version('dp-accounting')}"
 
 
@@ -95,7 +95,7 @@ class Composition(NamedTuple):
 
     @property
     def gaussian_sigma(self) -> float:
-        """The noise scale of the one Gaussian release that all of them amount to."""
+        """The noise scale of the one Gaussian release that all Gaussian releases amount to."""
         return 1 / math.sqrt(self.gaussian_precision)
 
 

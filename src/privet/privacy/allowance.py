@@ -18,18 +18,21 @@ SHARE_OF_DELTA = 2.0**-20
 def with_allowance(
     events: Sequence[Event], delta: float, epsilon: Callable[[float], float]
 ) -> float:
-    """What events cost with exact Gaussian noise, at a given δ, and on a grid at this one."""
+    """The cost of events whose noise may be drawn on a grid.
+
+    `epsilon` gives their cost with exact Gaussian noise at a δ; part of δ is kept for the grid.
+    """
     if not events:
         return epsilon(delta)
     return epsilon(delta * (1 - SHARE_OF_DELTA)) + allowance(events)
 
 
 def release_sigma(epsilon: float, delta: float) -> float:
-    """The noise of one release of this cost, in units of its sensitivity."""
+    """The noise scale of one release of this cost, in units of its sensitivity."""
     exact = epsilon - PER_SUM
     return gaussian.sigma(exact if exact > 0 else epsilon, delta * (1 - SHARE_OF_DELTA))
 
 
 def allowance(events: Sequence[Event]) -> float:
-    """ε that is left for the grid; trials have theirs where the best of them is accounted."""
+    """The ε that is added for noise on a grid; trials have theirs in the cost of a selection."""
     return PER_SUM * sum(event.count for event in events if not isinstance(event, Selection))

@@ -20,7 +20,7 @@ class Relation(Enum):
 
     @property
     def verb(self) -> str:
-        """What may happen to one unit, in words."""
+        """What may happen to one unit, as a verb: "add or remove", or "replace"."""
         return "add or remove" if self is Relation.ADD_REMOVE else "replace"
 
 
@@ -73,7 +73,7 @@ def check_delta(delta: float) -> None:
 
 
 def round_up(value: float, digits: int) -> float:
-    """Round towards the safe side: a printed ε or σ is never smaller than the real one."""
+    """Round up to some decimals, so that a printed ε or σ is never smaller than the real one."""
     if not math.isfinite(value):
         return value
     scale = 10.0**digits
@@ -82,12 +82,12 @@ def round_up(value: float, digits: int) -> float:
 
 
 def round_down(epsilon: float) -> float:
-    """What is left of a budget, in thousandths, towards the safe side."""
+    """Round what is left of a budget down to thousandths."""
     return math.floor(epsilon * 1000 + 1e-6) / 1000
 
 
 def decimals(value: float) -> str:
-    """Three decimals at most, as they are: no further rounding, no exponent."""
+    """Write a number with at most three decimals, without trailing zeros or an exponent."""
     return f"{value:.3f}".rstrip("0").rstrip(".")
 
 

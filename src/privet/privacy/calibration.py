@@ -27,9 +27,9 @@ def noise_multiplier(
 
     Args:
         plan_at: the plan at a given noise multiplier; its cost must fall as that grows.
-        budget: the target.
+        budget: the target ε and δ.
         relation: which data sets are neighbours.
-        accountant: what says the cost.
+        accountant: computes the cost of a plan.
     """
     exact = _exact_for_releases(plan_at, budget, relation, accountant)
     if exact is not None:
@@ -46,7 +46,7 @@ def noise_multiplier(
 def selection(
     shapes: Iterable[tuple[float, int]], trials: Trials, budget: Budget, relation: Relation
 ) -> Selection:
-    """Trials with the least noise of which the best one stays within the budget.
+    """Find trials with the least noise, of which the best one stays within the budget.
 
     Each candidate gets the noise that it would need if it were the only one. What a trial may do is
     bounded by the worst candidate at every order, which is a little more: all noise is then raised
@@ -55,7 +55,7 @@ def selection(
     Args:
         shapes: a sampling rate and a number of steps for each candidate.
         trials: the law of their number.
-        budget: the target, of everything together.
+        budget: the target ε and δ of everything together.
         relation: which data sets are neighbours.
     """
 
@@ -94,7 +94,7 @@ def affordable(fits: Callable[[int], bool], most: int) -> int:
 def _exact_for_releases(
     plan_at: Callable[[float], Plan], budget: Budget, relation: Relation, accountant: Accountant
 ) -> float | None:
-    """Closed form where the default accountant is exact and every noise scales alike."""
+    """The closed form for one-shot releases whose noise all scales alike; else `None`."""
     if not isinstance(accountant, PLD):
         return None
     events = plan_at(1.0).events

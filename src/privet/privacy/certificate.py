@@ -49,17 +49,17 @@ class Certificate:
     """The guarantee of one run, or of several together, and everything it rests on.
 
     Args:
-        guarantee: for all of it.
-        plan: every event.
+        guarantee: the ε and δ of everything together, and what they mean.
+        plan: every event that was paid for.
         composition: how the ledger adds up what else is done to the same data.
         public: what was treated as public.
-        declared: numbers that the owner gave.
-        outside: what looked at private rows outside the guarantee.
+        declared: numbers that the owner declared, by name.
+        outside: names of what looked at private rows outside the guarantee.
         seeded: whether noise came from a seed, so that nothing is private.
-        accountant_version: of what counted.
-        privet_version: of what wrote it.
-        spends: of each run, if they are several or lie in portions.
-        secure_noise: whether noise was drawn on a grid, of the operating system's bits.
+        accountant_version: the library that computed the cost.
+        privet_version: the Privet that wrote the certificate.
+        spends: what each run did, if there are several or they lie in portions.
+        secure_noise: whether noise was drawn on a grid, from bits of the operating system.
     """
 
     guarantee: Guarantee
@@ -99,7 +99,7 @@ class Certificate:
         return " ".join(filter(None, said))
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON values, with the version of their layout."""
+        """The certificate as plain JSON values, with the version of its layout."""
         return {
             "schema": SCHEMA,
             "private": self.private,
@@ -123,7 +123,7 @@ class Certificate:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Certificate:
-        """From plain JSON values; another layout is refused."""
+        """Read a certificate from plain JSON values; another layout is refused."""
         if not isinstance(body, dict):
             raise PrivacyError("This certificate is damaged: put back a copy.")
         if body.get("schema") != SCHEMA:
@@ -142,7 +142,7 @@ class Certificate:
         """Refuse a certificate whose events do not cost what it says.
 
         Args:
-            where: the certificate lies, for the refusal.
+            where: the file of the certificate, for the refusal.
         """
         accountant = {each.name: each for each in (PLD(), RDP())}.get(self.guarantee.accountant)
         if accountant is None:
@@ -161,7 +161,7 @@ class Certificate:
             )
 
     def dumps(self) -> str:
-        """As the text of `certificate.json`."""
+        """The text of `certificate.json`."""
         return json.dumps(self.to_json(), indent=2, ensure_ascii=False) + "\n"
 
     def _promise_in_words(self) -> str:
@@ -178,7 +178,7 @@ class Certificate:
         )
 
     def _choice_in_words(self) -> str:
-        """What is kept of trials, where there were some."""
+        """How the kept result was chosen among trials, in words; empty without trials."""
         laws = dict.fromkeys(
             str(each.trials) for each in self.plan.events if isinstance(each, Selection)
         )
@@ -212,7 +212,7 @@ class Certificate:
         return limits
 
     def _portions_in_words(self) -> str:
-        """What the guarantee rests on where runs are several, or lie in portions."""
+        """What the guarantee rests on where there are several runs or portions, in words."""
         said = ""
         names = dict.fromkeys(each.portion for each in self.spends if each.portion is not None)
         if names:
@@ -229,33 +229,33 @@ class Certificate:
 
 
 def nothing_private() -> dict[str, Any]:
-    """In the place of a certificate where no private row was touched, as plain JSON values."""
+    """JSON values in the place of a certificate, where no private row was touched."""
     return {"schema": PUBLIC_SCHEMA, "statement": NOTHING_PRIVATE}
 
 
 def read_certificate(body: Mapping[str, Any]) -> Certificate | None:
-    """From plain JSON values; none if they say that nothing private was touched."""
+    """Read a certificate from plain JSON values; `None` if nothing private was touched."""
     public = isinstance(body, dict) and body.get("schema") == PUBLIC_SCHEMA
     return None if public else Certificate.from_json(body)
 
 
 def as_json(certificate: Certificate | FederatedCertificate | None) -> dict[str, Any]:
-    """What `read_certificate` reads."""
+    """A certificate as plain JSON values; `None` stands for no private row touched."""
     return nothing_private() if certificate is None else certificate.to_json()
 
 
 def promise(certificate: Certificate | FederatedCertificate | None) -> str:
-    """In a line: the guarantee, or that there is none."""
+    """One line that states the guarantee, or that there is none."""
     if certificate is None:
         return NOTHING_PRIVATE
     return str(certificate.guarantee) if certificate.private else certificate.statement
 
 
 def certify(reservation: Reservation, *, public: Sequence[str] = ()) -> Certificate:
-    """The certificate of a reservation's whole plan, whether or not it ran to its end.
+    """Make the certificate of a reservation's whole plan, whether or not it ran to its end.
 
     Args:
-        reservation: what the run drew on.
+        reservation: the reservation that the run drew on.
         public: what else was treated as public.
     """
     record = reservation.record
@@ -276,14 +276,14 @@ def certify(reservation: Reservation, *, public: Sequence[str] = ()) -> Certific
 
 
 def certify_together(runs: Mapping[str, Reservation], *, public: Sequence[str] = ()) -> Certificate:
-    """One certificate for the whole plans of several runs.
+    """Make one certificate for the whole plans of several runs.
 
     Guarantees:
         Runs of one ledger are in the portions that it has them in, and all others add up. Nobody
         gave a word for several ledgers together: what was drawn on them adds up.
 
     Args:
-        runs: what each drew on, by its name.
+        runs: the reservation of each run, by name.
         public: what else was treated as public.
     """
     ledgers = {each.ledger.path: each.ledger for each in runs.values()}

@@ -87,9 +87,9 @@ class Selection:
     """`selections` times the best of a random number of trials, of which nothing else is shown.
 
     Args:
-        candidates: what a trial may do, each named once; it does all of one of them.
-        trials: the law of their number.
-        selections: how many times.
+        candidates: what a trial may do, each once; a trial does all of one of them.
+        trials: the law of the number of trials.
+        selections: how many times a best trial is chosen.
     """
 
     candidates: tuple[PoissonSteps, ...]

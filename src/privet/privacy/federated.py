@@ -1,4 +1,4 @@
-"""What a set promises that several owners' releases went into: each one's own guarantee."""
+"""The certificate of a set that several owners released sums for: each one's own guarantee."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class FederatedCertificate:
 
     @property
     def private(self) -> bool:
-        """Whether every party's part is."""
+        """Whether every party's part is private."""
         return all(each.private for each in self.parties.values())
 
     @property
     def guarantees(self) -> dict[str, str]:
-        """Of each party, in a line."""
+        """The guarantee of each party in one line, by name."""
         return {
             name: str(each.guarantee) if each.private else "NOT private: its noise was seeded"
             for name, each in self.parties.items()
@@ -52,7 +52,7 @@ class FederatedCertificate:
 
     @property
     def guarantee(self) -> str:
-        """Of all parties, in a line."""
+        """The guarantees of all parties in one line."""
         return "; ".join(f"{name}: {promise}" for name, promise in self.guarantees.items())
 
     @property
@@ -80,7 +80,7 @@ class FederatedCertificate:
         return said
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON values, with the version of their layout."""
+        """The certificate as plain JSON values, with the version of its layout."""
         return {
             "schema": FEDERATED_SCHEMA,
             "private": self.private,
@@ -91,7 +91,10 @@ class FederatedCertificate:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> FederatedCertificate:
-        """From plain JSON values; another layout is refused, and so are events of another cost."""
+        """Read a certificate from plain JSON values.
+
+        Another layout is refused, and so are events that do not cost what it says.
+        """
         parties = body.get("parties") if isinstance(body, dict) else None
         left_out = body.get("left_out") if isinstance(body, dict) else None
         if not isinstance(parties, dict) or not isinstance(left_out, dict):
@@ -107,5 +110,5 @@ class FederatedCertificate:
         return cls(parties=found, left_out={str(k): str(v) for k, v in left_out.items()})
 
     def dumps(self) -> str:
-        """As the text of `certificate.json`."""
+        """The text of `certificate.json`."""
         return json.dumps(self.to_json(), indent=2, ensure_ascii=False) + "\n"

@@ -32,13 +32,13 @@ class RenyiFilter:
 
     @classmethod
     def for_budget(cls, budget: Budget, relation: Relation) -> "RenyiFilter":
-        """At the whole order that admits the most Gaussian releases: a function of no data."""
+        """The filter at the whole order that admits the most Gaussian releases; it sees no data."""
         order = max(range(2, LARGEST_ORDER), key=lambda order: _limit(budget, order) / order)
         return cls(budget, relation, order)
 
     @property
     def name(self) -> str:
-        """As it stands in refusals and certificates."""
+        """The name that stands in refusals and certificates."""
         return f"RDP filter at order {self.order}"
 
     def admits(self, events: Iterable[Event]) -> bool:
@@ -46,7 +46,7 @@ class RenyiFilter:
         return within(self.epsilon(events), self.budget.epsilon)
 
     def epsilon(self, events: Iterable[Event]) -> float:
-        """What the filter counts as spent."""
+        """The ε that the filter counts as spent by these events."""
         events = tuple(events)
         composition = compose(events)
         if not (
@@ -82,5 +82,5 @@ def _limit(budget: Budget, order: int) -> float:
 
 
 def _conversion(delta: float, order: int) -> float:
-    """From a Rényi divergence to an ε (Canonne et al., 2020, Proposition 12)."""
+    """What is added to a Rényi divergence to get an ε (Canonne et al., 2020, Proposition 12)."""
     return math.log1p(-1 / order) - math.log(delta * order) / (order - 1)

@@ -67,15 +67,15 @@ class Ledger:
         unit: Unit | str = Unit.EXAMPLE,
         secure_noise: bool = False,
     ) -> Ledger:
-        """A new ledger; an existing file is never touched.
+        """Create a ledger; an existing file is never touched.
 
         Args:
-            path: where it will lie.
+            path: the file to make.
             epsilon: the most that may ever be spent.
-            delta: the same for all that is spent.
+            delta: the δ of everything that is spent.
             relation: which private data sets must look alike.
             unit: what one person contributes.
-            secure_noise: whether all noise is drawn on a grid, of the operating system's bits.
+            secure_noise: whether all noise is drawn on a grid, from bits of the operating system.
         """
         budget, relation = Budget(epsilon=epsilon, delta=delta), _choice(Relation, relation)
         promise = Promise(
@@ -90,12 +90,12 @@ class Ledger:
 
     @classmethod
     def open(cls, path: str | Path) -> Ledger:
-        """An existing ledger, checked record by record."""
+        """Open an existing ledger and check it record by record."""
         return cls(Store(Path(path)))
 
     @property
     def path(self) -> Path:
-        """Where the ledger lies."""
+        """The file of the ledger."""
         return self._store.path
 
     @property
@@ -115,20 +115,20 @@ class Ledger:
 
     @property
     def secure_noise(self) -> bool:
-        """Whether every hedge that draws on it has noise on a grid."""
+        """Whether every hedge that draws on the ledger uses noise on a grid."""
         return self._promise.secure_noise
 
     @property
     def composition(self) -> str:
-        """How spends of several runs are added up."""
+        """The name of the rule by which spends of several runs add up."""
         return self._filter.name
 
     def books(self, *, write: bool = False) -> AbstractContextManager[Books]:
-        """One consistent look; or one durable change, alone among all processes."""
+        """Open one consistent view or, to write, one durable change without other processes."""
         return self._store.transaction(write=write)
 
     def close(self) -> None:
-        """Let go of the file. Reservations stay as they are."""
+        """Close the file. Reservations stay as they are."""
         self._store.close()
 
     def records(self) -> tuple[Record, ...]:
@@ -140,20 +140,21 @@ class Ledger:
         """The ε of the largest run that would still be granted, at the ledger's δ.
 
         Args:
-            portion: that the run's rows lie in; none if they may be any.
+            portion: the portion that the run's rows lie in; `None` if they may lie in any.
         """
         records = self.records()
         _require_declared(portion, records)
         return self._remaining(records, portion)
 
     def declare_portion(self, name: str) -> None:
-        """The owner's word that no unit of this portion lies in another one, durably.
+        """Write down the owner's word that no unit of this portion lies in another one.
 
         What tells portions apart must be in the row itself, such as its class or the day on which
         it came: one row more must not move any other.
 
         Raises:
-            PrivacyError: where relation or unit let one unit lie in several, or it is declared.
+            PrivacyError: if the relation or the unit lets one unit lie in several portions, or the
+            portion is declared already.
         """
         check_portions(self.relation, self.unit)
         check_name(name)
@@ -164,7 +165,7 @@ class Ledger:
             books.add(replace(record, state=State.CLOSED))
 
     def portions(self) -> tuple[str, ...]:
-        """Those that were declared, oldest first."""
+        """The names of the declared portions, oldest first."""
         return _declared(self.records())
 
     def reserve(
@@ -181,11 +182,11 @@ class Ledger:
         counts for more may be refused when it is fixed; nothing is spent then.
 
         Args:
-            epsilon: to be held.
-            plan: to be granted.
-            label: by which a person knows the run.
-            portion: that all its rows lie in, as the owner declared; none if they may be any, which
-                counts in every portion.
+            epsilon: the ε to hold for a plan that is fixed later; give this or a plan.
+            plan: the plan to grant.
+            label: a name by which people know the run.
+            portion: the declared portion that all its rows lie in; `None` if they may lie in any,
+                which counts in every portion.
 
         Raises:
             BudgetExceeded: with what was asked, what is left and what would fit. Nothing is spent.
@@ -202,16 +203,17 @@ class Ledger:
         return Reservation(self, record.id)
 
     def look(self, label: str) -> Reservation:
-        """A reservation that pays for nothing: only the door outside the guarantee opens with it.
+        """Make a reservation that only allows to look at rows outside the guarantee.
 
-        Nothing is spent, however full the ledger is; that rows were looked at is written down.
+        It pays for nothing and spends nothing, however full the ledger is; that rows were looked at
+        is written down.
         """
         record = replace(_new_record(0.0, None, label), state=State.OPEN)
         self.grant(record)
         return Reservation(self, record.id)
 
     def require_room(self, plan: Plan, portion: str | None = None) -> None:
-        """Refuse a plan that would not be granted as things are; nothing is written."""
+        """Refuse a plan that would not be granted now; nothing is written."""
         records = self.records()
         _require_declared(portion, records)
         record = replace(_new_record(self.cost(plan.events), plan, "room"), portion=portion)
@@ -223,7 +225,7 @@ class Ledger:
 
         Args:
             record: a new reservation, or one whose plan was just fixed.
-            before: what it was until then; refused if it has changed meanwhile.
+            before: the record until then; refused if it was changed meanwhile.
         """
         self._alone(record, self.records())  # warms the caches: not while others wait
         with self.books(write=True) as books:
@@ -243,23 +245,23 @@ class Ledger:
         )
 
     def resume(self, reservation_id: str) -> Reservation:
-        """A reservation of an earlier process, with all it has spent."""
+        """Take up a reservation of an earlier process, with all that it has spent."""
         reservation = Reservation(self, reservation_id)
         if reservation.record.state is State.CLOSED:
             raise PrivacyError(f"Reservation {reservation_id} is closed: make a new one.")
         return reservation
 
     def cost(self, events: Iterable[Event]) -> float:
-        """ε of a plan by itself, at the ledger's δ and relation, by the tightest accountant."""
+        """The ε of a plan by itself, at the ledger's δ and relation, by the tightest accountant."""
         events = tuple(events)
         return tightest(events).epsilon(events, self.budget.delta, self.relation)
 
     def guarantee(self, epsilon: float, plan: Plan | None = None) -> Guarantee:
-        """An ε of this ledger with all that belongs to it.
+        """An ε together with the ledger's δ, relation and unit, and with its accountant.
 
         Args:
-            epsilon: as a number.
-            plan: what costs it, by the tightest accountant that knows it.
+            epsilon: the ε, as a number.
+            plan: the plan that costs it, which decides the accountant.
         """
         return Guarantee(
             epsilon=epsilon,
@@ -281,12 +283,12 @@ class Ledger:
         return None
 
     def _met(self, portion: str | None, records: Iterable[Record]) -> tuple[Life, ...]:
-        """What units may have met that a run reads: those of its portion, or of every one."""
+        """All that may have happened to a unit of this portion, or for `None` of each portion."""
         seen = (each for each in records if portion is None or each.portion in (None, portion))
         return lives((each.portion, self._counted(each)) for each in seen)
 
     def _counted(self, record: Record) -> tuple[Event, ...]:
-        """What a reservation counts for: all it may still do, or all that it did."""
+        """The events that a reservation counts for: all it may still do, or all that it did."""
         if record.plan is None:
             if record.state is not State.HELD:  # closed unused, or it may only look
                 return ()
@@ -321,7 +323,7 @@ class Ledger:
         )
 
     def _fitting_count(self, plan: Plan, spent: tuple[Life, ...]) -> int:
-        """How many of the plan's last event would be granted with the rest as it is."""
+        """How often the plan's last event would be granted, the rest being as it is."""
         *rest, last = plan.events
 
         def fits(count: int) -> bool:

@@ -30,7 +30,10 @@ _RELATIONS = {
 
 
 def epsilon(composition: "Composition", delta: float, relation: Relation) -> float:
-    """Compose on one grid, fine enough for the narrowest event and no larger than memory allows."""
+    """The ε of composed events, from a privacy loss distribution on one grid.
+
+    The grid is fine enough for the narrowest event and no larger than memory allows.
+    """
     interval = _grid_interval(composition, relation)
     if interval > _COARSEST_INTERVAL:  # next to no noise: sampling hardly helps, a valid bound
         precisions = (steps.steps / steps.noise_multiplier**2 for steps in composition.poisson)
@@ -62,13 +65,13 @@ def _deviation(steps: PoissonSteps, reach: int) -> float:
 
 
 def _mean_loss(steps: PoissonSteps, reach: int) -> float:
-    """Two bounds on one step's mean privacy loss."""
+    """The smaller of two upper bounds on one step's mean privacy loss."""
     unamplified = (reach / steps.noise_multiplier) ** 2 / 2
     return min(_deviation(steps, reach) ** 2, steps.sampling_rate * unamplified)
 
 
 def _largest_loss(sigma: float) -> float:
-    """The privacy loss twelve standard deviations out."""
+    """The privacy loss of an outcome twelve standard deviations out."""
     return (12 * sigma + 0.5) / sigma**2
 
 

@@ -1,4 +1,4 @@
-"""A ledger as its owner sees it."""
+"""What a ledger holds, as its owner sees it."""
 
 from typing import Any
 
@@ -49,7 +49,7 @@ def _reservation(ledger: Ledger, record: Record) -> dict[str, Any]:
 
 
 def _lines(ledger: Ledger, record: Record) -> list[str]:
-    """The reservation in words."""
+    """A reservation in words, line by line."""
     reserved = ledger.guarantee(record.epsilon, record.plan) if record.epsilon else "nothing"
     lines = [f"reserved  {reserved}"]
     if record.portion is not None:

@@ -31,10 +31,10 @@ Happening = TypeVar("Happening")
 def lives(
     happenings: Iterable[tuple[str | None, Iterable[Happening]]],
 ) -> tuple[tuple[Happening, ...], ...]:
-    """All that can happen to one unit, for each portion that it may lie in.
+    """All that can happen to one unit, for each portion that it may lie in: events, for instance.
 
     Args:
-        happenings: events, say, each with its portion; with none if they may read every row.
+        happenings: some happenings with their portion; with `None` if they may read every row.
     """
     everywhere: tuple[Happening, ...] = ()
     own: dict[str, tuple[Happening, ...]] = {}
@@ -47,7 +47,7 @@ def lives(
 
 
 def check_portions(relation: Relation, unit: Unit) -> None:
-    """Refuse where one unit may lie in several portions."""
+    """Refuse portions under a relation or unit that lets one unit lie in several of them."""
     if relation is not Relation.ADD_REMOVE:
         raise PrivacyError(
             f"A ledger under {relation.value} has no portions: an example that is replaced may "
@@ -61,7 +61,7 @@ def check_portions(relation: Relation, unit: Unit) -> None:
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that would not stand well in a ledger."""
+    """Refuse a portion name that is empty, too long or not printable."""
     if not name.strip() or not name.isprintable() or len(name) > _LONGEST_NAME:
         raise ConfigError(
             f"{name[:_LONGEST_NAME]!r} is no name for a portion: give 1 to {_LONGEST_NAME} "
@@ -70,5 +70,5 @@ def check_name(name: str) -> None:
 
 
 def word(unit: Unit) -> str:
-    """What an owner says who declares portions."""
+    """The promise that an owner makes by declaring portions, in words."""
     return f"the owner's word that no {unit.value} lies in two portions"

@@ -13,7 +13,7 @@ from privet.privacy.events import Plan
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """What an ε means."""
+    """What an ε refers to: the relation, the unit and the accountant."""
 
     relation: Relation
     unit: Unit
@@ -29,7 +29,7 @@ class Quote:
     guarantee: Guarantee
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON values: an ε with everything that belongs to it."""
+        """The quote as plain JSON values: an ε with everything that belongs to it."""
         return {
             "noise_multiplier": self.noise_multiplier,
             "epsilon": self.guarantee.epsilon,
@@ -43,13 +43,13 @@ class Quote:
 
 
 def quote_noise(plan_at: Callable[[float], Plan], budget: Budget, terms: Terms) -> Quote:
-    """The least noise for a target ε."""
+    """Quote the least noise that meets a target ε."""
     sigma = noise_multiplier(plan_at, budget, terms.relation, terms.accountant)
     return quote_cost(plan_at, sigma, budget.delta, terms)
 
 
 def quote_cost(plan_at: Callable[[float], Plan], sigma: float, delta: float, terms: Terms) -> Quote:
-    """The ε of a given noise multiplier."""
+    """Quote the ε of a given noise multiplier."""
     plan = plan_at(sigma)
     guarantee = Guarantee(
         epsilon=terms.accountant.epsilon(plan.events, delta, terms.relation),

@@ -14,7 +14,7 @@ from privet.privacy.filter import LARGEST_ORDER
 
 
 class State(Enum):
-    """The life of a reservation."""
+    """The stages in the life of a reservation."""
 
     HELD = "held"  # budget is set aside, the plan is still to come
     OPEN = "open"  # the plan is fixed: rows may be read
@@ -36,7 +36,7 @@ class Promise:
             raise ValueError(f"a filter has no order {self.filter_order}")
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON values."""
+        """The promise as plain JSON values."""
         return {
             "filter_order": self.filter_order,
             "epsilon": self.budget.epsilon,
@@ -48,7 +48,7 @@ class Promise:
 
     @classmethod
     def from_json(cls, body: dict[str, Any]) -> Promise:
-        """From plain JSON values."""
+        """Read a promise from plain JSON values."""
         return cls(
             budget=Budget(epsilon=body["epsilon"], delta=body["delta"]),
             relation=Relation(body["relation"]),
@@ -60,7 +60,7 @@ class Promise:
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """One reservation, whole."""
+    """Everything a ledger knows of one reservation."""
 
     id: str
     label: str
@@ -85,7 +85,7 @@ class Record:
             raise ValueError(f"{self.spent} spent of {self.plan}")
 
     def _check_types(self) -> None:
-        """What a file says of a reservation may be anything, and decides what is left."""
+        """Refuse wrong types and values: a file may say anything, and it decides what is left."""
         texts = (self.id, self.label, self.opened_at, *self.outside)
         if not all(isinstance(each, str) for each in texts):
             raise TypeError("a name is no text")
@@ -101,11 +101,11 @@ class Record:
 
     @property
     def declares(self) -> bool:
-        """Whether it sets nothing aside, and is the owner's word for a portion."""
+        """Whether the record declares a portion, and so sets nothing aside."""
         return self.portion is not None and self.plan is None and not self.epsilon
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON values; a Privet that knows no portions refuses those of one."""
+        """The record as plain JSON values; a Privet without portions refuses a record with one."""
         return {
             "id": self.id,
             "label": self.label,
@@ -123,7 +123,7 @@ class Record:
 
     @classmethod
     def from_json(cls, body: dict[str, Any]) -> Record:
-        """From plain JSON values."""
+        """Read a record from plain JSON values."""
         plan = None if body["plan"] is None else Plan(events.from_json(body["plan"]))
         return cls(
             **{

@@ -46,7 +46,7 @@ def epsilon(
 
 
 def _curve(composition: "Composition", relation: Relation, orders: tuple[float, ...]) -> Curve:
-    """Rényi divergences of everything together."""
+    """Rényi divergences of all events together, at each order."""
     accountant = _accountant(relation, orders)
     accountant.compose(translated(composition))
     found: Curve = accountant.rdp
@@ -71,7 +71,10 @@ def selection_curve(selection: Selection, relation: Relation, orders: tuple[floa
 
 @lru_cache(maxsize=1024)
 def _trial_curve(steps: PoissonSteps, relation: Relation, orders: tuple[float, ...]) -> Curve:
-    """Of one candidate, its noise on a grid: factors of e^±a change a divergence by this much."""
+    """Rényi divergences of one candidate, its noise possibly on a grid.
+
+    A grid changes probabilities by factors of e^±a, and so a divergence by the amount added here.
+    """
     with _quiet():
         exact = _curve(compose((steps,)), relation, orders)
     alpha, a = np.array(orders), steps.steps * PER_SUM / 2

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Ticket:
-    """Proof that one spend of a planned event is durable: which event, and the how-manyth."""
+    """Proof that one spend of a planned event is durable: which event, and its number in order."""
 
     event_index: int
     number: int
@@ -43,7 +43,7 @@ class Reservation:
 
     @property
     def plan(self) -> Plan:
-        """What was fixed; refused while nothing is."""
+        """The plan that was fixed; refused while there is none."""
         plan = self.record.plan
         if plan is None:
             raise PrivacyError("Fix the reservation's plan before touching private rows.")
@@ -77,7 +77,7 @@ class Reservation:
             raise PrivacyError(f"No private row without a live reservation: {self.id} {reason}.")
 
     def require(self, event: Event) -> None:
-        """Refuse unless the plan still pays for one of this event."""
+        """Refuse unless the plan still pays for one more of this event."""
         _slot(self.record, event)
 
     def spend(self, event: Event) -> Ticket:
@@ -126,7 +126,7 @@ class Reservation:
 
 
 def _slot(record: Record, event: Event) -> Ticket:
-    """The next of a planned event; a refusal if the plan does not pay for one."""
+    """The ticket of the next spend of a planned event; refused if the plan does not pay for it."""
     if record.state is not State.OPEN or record.plan is None:
         raise PrivacyError(f"No spend without a live reservation: {record.id} is not live.")
     index = record.plan.index(event)

@@ -39,9 +39,9 @@ def best_of(trials: Trials, orders: Curve, one: Curve) -> Curve:
     """Rényi divergences of the best of a random number of trials.
 
     Args:
-        trials: how many.
-        orders: above 1, rising.
-        one: divergences of one trial at these orders.
+        trials: the law of the number of trials.
+        orders: Rényi orders above 1, rising.
+        one: the divergences of one trial at these orders.
     """
     poisson = trials.law is Law.POISSON
     constant = (_poisson if poisson else _negative_binomial)(trials, orders, one)

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Spend:
-    """Of one run.
+    """What one run was allowed to do.
 
     Args:
-        run: its name.
-        plan: all of it.
-        portion: that its rows lie in; none if they may be any.
+        run: the name of the run.
+        plan: its whole plan.
+        portion: the portion that its rows lie in; `None` if they may lie in any.
     """
 
     run: str
@@ -31,20 +31,20 @@ class Spend:
     portion: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON values."""
+        """The spend as plain JSON values."""
         body = {"run": self.run, "portion": self.portion}
         return {**body, "events": events.to_json(self.plan.events)}
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Spend:
-        """From plain JSON values."""
+        """Read a spend from plain JSON values."""
         portion, plan = body["portion"], Plan(events.from_json(body["events"]))
         named = None if portion is None else str(portion)
         return cls(run=str(body["run"]), plan=plan, portion=named)
 
 
 def plan_of(spends: Iterable[Spend]) -> Plan:
-    """Every event of all runs."""
+    """A plan of every event of all runs."""
     return Plan.of(*(event for each in spends for event in each.plan.events))
 
 

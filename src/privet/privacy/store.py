@@ -37,7 +37,7 @@ _STORES: weakref.WeakSet[Store] = weakref.WeakSet()
 
 
 class Store:
-    """The file, with a connection that is opened when needed and never crosses a fork."""
+    """The file of a ledger, with a connection that opens when needed and never crosses a fork."""
 
     def __init__(self, path: Path) -> None:
         self.path = as_path(path).resolve()
@@ -80,7 +80,10 @@ class Store:
 
     @contextlib.contextmanager
     def transaction(self, *, write: bool = False) -> Iterator[Books]:
-        """One consistent look; or one all-or-nothing, durable change, alone among processes."""
+        """Open one consistent view or, to write, one durable all-or-nothing change.
+
+        A change excludes all other processes.
+        """
         with _LOCK, self._refusals():
             connection = self._connect()
             try:
@@ -97,7 +100,7 @@ class Store:
                 raise
 
     def close(self) -> None:
-        """Let go of the file; the next use opens it again."""
+        """Close the file; the next use opens it again."""
         with _LOCK:
             if self._connection is not None:
                 self._connection.close()
@@ -110,7 +113,7 @@ class Store:
         return self._connection
 
     def _require_same_file(self) -> None:
-        """Refuse to write into a file that is no longer, or not the one, at the ledger's place."""
+        """Refuse to go on if the ledger's file was removed or replaced."""
         try:
             status = self.path.stat()
         except OSError as error:
@@ -121,7 +124,7 @@ class Store:
             raise LedgerError(_replaced(self.path))
 
     def _require_no_older(self, tally: dict[str, Any]) -> None:
-        """Refuse what a backup or another ledger, copied over this one, would forget."""
+        """Refuse an older state or another ledger, copied over this one: it would forget spends."""
         seen = self._seen or tally
         if tally["ledger"] != seen["ledger"] or tally["changes"] < seen["changes"]:
             raise LedgerError(_replaced(self.path))
@@ -144,7 +147,7 @@ class Store:
 
     @contextlib.contextmanager
     def _refusals(self) -> Iterator[None]:
-        """Turn whatever SQLite or a damaged record says into one sentence."""
+        """Turn what SQLite or a damaged record raises into a `LedgerError` of one sentence."""
         try:
             yield
         except PrivetError:
@@ -156,14 +159,14 @@ class Store:
 
 
 class Books:
-    """The records, inside one transaction."""
+    """The records of a ledger, inside one transaction."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection = connection
         self._path = path
 
     def body(self, key: str) -> dict[str, Any]:
-        """One record's content, if its seal holds."""
+        """The content of one record; refused if its seal does not hold."""
         row = self._connection.execute(
             "SELECT key, body, seal FROM records WHERE key = ?", (key,)
         ).fetchone()
@@ -174,7 +177,7 @@ class Books:
         return self._opened(row)
 
     def read(self, reservation_id: str) -> Record:
-        """One reservation."""
+        """The record of one reservation."""
         if reservation_id in (_PROMISE, _TALLY):
             raise PrivacyError(f"Ledger {self._path} has no reservation {reservation_id}.")
         return self._record(self.body(reservation_id))
@@ -203,11 +206,11 @@ class Books:
         return found
 
     def add(self, record: Record) -> None:
-        """A new reservation."""
+        """Write a new reservation."""
         self._write(record, added=1)
 
     def update(self, record: Record) -> None:
-        """A reservation that changed."""
+        """Write a reservation that has changed."""
         self.read(record.id)
         self._write(record, added=0)
 
@@ -248,7 +251,10 @@ class Books:
 
 
 def _close_before_fork() -> None:
-    """A fork inherits connections without their locks: one side could lose the other's work."""
+    """Close all connections before a fork.
+
+    A fork inherits them without their locks, so that one side could lose the other's work.
+    """
     _LOCK.acquire()
     for store in tuple(_STORES):
         store.close()
@@ -273,7 +279,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 @contextlib.contextmanager
 def _draft_folder(folder: Path) -> Iterator[Path]:
-    """Held by one process at a time; what a killed one left there goes."""
+    """An empty folder held by one process at a time; what a killed one left there is removed."""
     descriptor = _locked(folder)
     try:
         for left in folder.iterdir():
@@ -285,7 +291,7 @@ def _draft_folder(folder: Path) -> Iterator[Path]:
 
 
 def _locked(folder: Path) -> int:
-    """A folder of this process alone, and not one that another has just removed."""
+    """Make and lock a folder; return its descriptor once no other process holds or removed it."""
     while True:
         folder.mkdir(exist_ok=True)
         descriptor = os.open(folder, os.O_RDONLY)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def translated(composition: "Composition") -> DpEvent:
-    """One composed event."""
+    """All events as one composed event of dp_accounting."""
     events: list[DpEvent] = []
     if composition.gaussian_precision > 0:
         events.append(GaussianDpEvent(composition.gaussian_sigma))

@@ -18,10 +18,10 @@ _LONGEST_DRAW = 10**7
 
 
 class Law(StrEnum):
-    """Of the number of trials, which is at least 1.
+    """The law of the number of trials, which is at least 1.
 
-    Logarithmic and geometric are the truncated negative binomial laws of shape η = 0 and 1. That of
-    Poisson is without its zero, so that there is always a result.
+    Logarithmic and geometric are the truncated negative binomial laws of shape η = 0 and 1. The
+    Poisson law is without its zero, so that there is always a result.
     """
 
     LOGARITHMIC = "logarithmic"
@@ -31,7 +31,7 @@ class Law(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Trials:
-    """A law and its mean."""
+    """How many trials there are: a law and its mean."""
 
     law: Law
     mean: float
@@ -59,14 +59,14 @@ class Trials:
 
     @property
     def expected(self) -> float:
-        """E[K] of the law with exactly this parameter."""
+        """E[K], the mean number of trials under the law with exactly this parameter."""
         if self.law is Law.GEOMETRIC:
             return 1 / self.parameter
         mean = _logarithmic_mean if self.law is Law.LOGARITHMIC else _poisson_mean
         return mean(self.parameter)
 
     def probabilities(self) -> Iterator[float]:
-        """Of 1 trial, 2 trials and so on, for ever."""
+        """Yield the probability of 1 trial, of 2 trials and so on."""
         value = self.parameter
         if self.law is Law.POISSON:
             chance = value / math.expm1(value)
@@ -80,7 +80,7 @@ class Trials:
             chance *= (1 - value) * (1 if geometric else number / (number + 1))
 
     def draw(self, random: Random) -> int:
-        """A number of trials; its law is this one but for the rounding of a uniform number.
+        """Draw a number of trials; its law is exact but for the rounding of a uniform number.
 
         That is of the order of 2⁻⁵³ in probability, far below the part of every δ that is kept for
         what hardly ever happens.
@@ -105,7 +105,7 @@ def _poisson_mean(mu: float) -> float:
 
 
 def _solved(falling: Callable[[float], float], target: float, low: float, high: float) -> float:
-    """Where a falling function has a value, strictly between two ends."""
+    """The place strictly between two ends where a falling function takes a value."""
     for _ in range(200):
         middle = (low + high) / 2
         if not low < middle < high:

@@ -1,4 +1,4 @@
-"""The worst views near by: adversarial training on public images (Madry et al., 2018)."""
+"""Adversarial views for training on public images (Madry et al., 2018)."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Adversary:
     """Projected gradient ascent on pixels in [-1, 1].
 
     Args:
-        radius: the furthest that a pixel moves, in shares of its range: 2/255 or 8/255.
-        steps: how often it moves.
-        stride: how far at once, as a share of the radius.
+        radius: how far a pixel may move, as a share of its range: 2/255 or 8/255.
+        steps: the number of steps of ascent.
+        stride: the length of a step, as a share of the radius.
     """
 
     radius: float = 2 / 255
@@ -35,7 +35,7 @@ class Adversary:
             )
 
     def __call__(self, images: Tensor, loss: LossOf, generator: torch.Generator) -> Tensor:
-        """Images with a higher loss, from a random start within the radius."""
+        """Move images to a higher loss, from a random start within the radius."""
         radius = 2 * self.radius  # pixels go from -1 to 1
         start = 2 * torch.rand(images.shape, generator=generator).to(images) - 1
         x = (images + radius * start).clamp(-1, 1)

@@ -24,9 +24,9 @@ class Ddpm(nn.Module):
 
     Args:
         network: from noisy images, t, labels and augmentations to noise.
-        steps: of the noising.
-        first: β at its first step,
-        last: and at its last; linear between them.
+        steps: the number of noising steps.
+        first: β at the first step.
+        last: β at the last step; it is linear in between.
     """
 
     kept: Tensor
@@ -42,7 +42,7 @@ class Ddpm(nn.Module):
         self.register_buffer("kept", (1 - betas).cumprod(0), persistent=False)
 
     def losses(self, lesson: Lesson, generator: torch.Generator) -> Tensor:
-        """Of the noise, at a step drawn for each image."""
+        """The squared error of the predicted noise, at a step drawn for each image."""
         images = lesson.images
         times = torch.randint(len(self.kept), (len(images),), generator=generator)
         noise = torch.randn(images.shape, generator=generator).to(images)
@@ -54,10 +54,10 @@ class Ddpm(nn.Module):
 
 @dataclass(frozen=True, kw_only=True)
 class Ancestral:
-    """Back through some of the steps, with fresh noise at each.
+    """A sampler that goes back through some of the noising steps, with fresh noise at each.
 
     Args:
-        steps: evenly spaced among those of the training.
+        steps: how many steps to take, evenly spaced among those of the training.
     """
 
     steps: int = 50
@@ -75,7 +75,7 @@ class Ancestral:
         *,
         seed: int = 0,
     ) -> Tensor:
-        """Images (N, C, H, W) in [-1, 1], each drawn from its own number and the seed."""
+        """Draw images (N, C, H, W) in [-1, 1], each from its own number and the seed."""
         device = model.kept.device
         noise = partial(noise_of, numbers, image_shape, seed, device)
         labels, x = labels.to(device), noise(0)
@@ -97,6 +97,6 @@ class Ancestral:
         return x.to(torch.float32)
 
     def _times(self, total: int) -> list[int]:
-        """From the last step of the noising to before the first."""
+        """The noising steps to visit, from the last one down to -1, which is before the first."""
         places = torch.linspace(total - 1, 0, min(self.steps, total), dtype=torch.float64)
         return [*places.round().long().tolist(), -1]

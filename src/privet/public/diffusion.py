@@ -23,12 +23,12 @@ OnStep = Callable[[int, float], None]
 
 @dataclass(frozen=True, eq=False)
 class Lesson:
-    """Some images to learn from.
+    """A batch of images to learn from.
 
     Args:
         images: (N, C, H, W), in [-1, 1].
-        labels: a class each.
-        augmentation: what was done to each image, for a network to know; none for nothing.
+        labels: the class of each image.
+        augmentation: what was done to each image, for the network to know; `None` for nothing.
     """
 
     images: Tensor
@@ -37,12 +37,12 @@ class Lesson:
 
 
 class Task(Protocol):
-    """A network and what it is asked of noisy images: `Edm`, `Ddpm`, and tasks of guides."""
+    """A network and its loss on noisy images: `Edm`, `Ddpm`, and tasks of guides."""
 
     network: nn.Module
 
     def losses(self, lesson: Lesson, generator: torch.Generator) -> Tensor:
-        """One number for each image, at a noise level drawn for it."""
+        """The loss of each image, at a noise level drawn for it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,12 +52,12 @@ class DiffusionTraining:
     Args:
         iterations: steps of Adam.
         batch_size: images in a step, drawn with replacement.
-        learning_rate: after its rise.
+        learning_rate: the learning rate after the warm-up.
         warm_up: the share of the run in which the learning rate rises.
-        half_life: of the average of weights, in images; early on it is `ramp` times the images
-            that were seen.
-        ramp: that share.
-        augment: what is done to images, and told to the network; none leaves them as they are.
+        half_life: the half-life of the average of weights, in images; early on it is `ramp` times
+            the number of images that were seen.
+        ramp: that factor.
+        augment: changes made to images and told to the network; `None` leaves images as they are.
     """
 
     iterations: int = 3000
@@ -82,7 +82,7 @@ class DiffusionTraining:
         return self.learning_rate * min(1.0, (step + 1) / max(1.0, rising))
 
     def decay(self, step: int) -> float:
-        """Of the average of weights, at a step from 0."""
+        """The decay of the average of weights at a step, from 0."""
         half_life = min(self.half_life, self.ramp * (step + 1) * self.batch_size)
         return float(0.5 ** (self.batch_size / half_life))
 
@@ -96,15 +96,15 @@ def train_at_noise_levels(
     on_step: OnStep | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> None:
-    """Train the network in place; at the end it has the average of its weights.
+    """Train a network in place; at the end it has the average of its weights.
 
     Args:
-        task: what is asked of the network.
+        task: the network and its loss.
         public: images, which may be remembered in full.
-        config: how.
-        seed: of everything that is drawn, by step alone.
-        on_step: told the number of steps done, and the loss.
-        checkpoint: where a killed training goes on from, to the same end.
+        config: how long, how fast and on what views.
+        seed: the seed of everything that is drawn, which depends on it and the step alone.
+        on_step: called with the number of steps done and the loss.
+        checkpoint: keeps the state, from which a killed training goes on to the same end.
     """
     _check(public)
     network = task.network.train()
@@ -149,7 +149,7 @@ def noise_of(
     device: torch.device,
     step: int,
 ) -> Tensor:
-    """Standard normal, (N, C, H, W), in double precision; each image's own, at each step."""
+    """Standard normal noise (N, C, H, W) in double precision, for each image and step its own."""
     height, width, channels = image_shape
     size = (channels, height, width)
     draws = [torch.randn(size, generator=keyed(seed, each, step)) for each in numbers]

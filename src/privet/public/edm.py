@@ -1,4 +1,4 @@
-"""EDM: a network in a good frame, and Heun's method to draw images from it.
+"""EDM: a preconditioned denoising network, and Heun's method to draw images from it.
 
 References:
     Karras et al., Elucidating the Design Space of Diffusion-Based Generative Models, 2022. Paper
@@ -29,8 +29,8 @@ class Edm(nn.Module):
     Args:
         network: from scaled images, ln σ / 4, labels and augmentations to images.
         data_spread: σ_data, the standard deviation of pixels in [-1, 1].
-        noise_mean: of ln σ in training.
-        noise_spread: its standard deviation.
+        noise_mean: the mean of ln σ in training.
+        noise_spread: the standard deviation of ln σ in training.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Edm(nn.Module):
         return found
 
     def losses(self, lesson: Lesson, generator: torch.Generator) -> Tensor:
-        """Weighed so that the network's own error counts alike at all noise levels."""
+        """The loss of each image, weighed so that the network's error counts alike at any noise."""
         images = lesson.images
         draws = torch.randn(len(images), generator=generator)
         sigma = (self.noise_mean + self.noise_spread * draws).exp().to(images)
@@ -79,8 +79,8 @@ class Heun:
         most: the first noise level.
         rho: how much more often low levels are visited.
         churn: how much fresh noise there is in all; 0 draws each image from its first noise alone.
-        churn_least: fresh noise is added from this level on,
-        churn_most: and up to this one, if there is one.
+        churn_least: the lowest level at which fresh noise is added.
+        churn_most: the highest such level; `None` for no limit.
         churn_spread: the standard deviation of fresh noise.
     """
 
@@ -118,15 +118,15 @@ class Heun:
         seed: int = 0,
         guidance: Guidance | None = None,
     ) -> Tensor:
-        """Images (N, C, H, W), about in [-1, 1], each drawn from its own number and the seed.
+        """Draw images (N, C, H, W), about in [-1, 1], each from its own number and the seed.
 
         Args:
-            model: trained.
-            labels: a class each.
+            model: a trained model.
+            labels: the class of each image.
             image_shape: height, width and channels.
-            numbers: of the images: an image does not depend on those that are drawn beside it.
-            seed: of all images.
-            guidance: what else pulls at images.
+            numbers: the number of each image, which does not depend on others drawn beside it.
+            seed: the seed of all images.
+            guidance: what is added to the score; `None` for nothing.
         """
         device = next(model.parameters()).device
         noise = partial(noise_of, numbers, image_shape, seed, device)

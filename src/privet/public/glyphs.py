@@ -38,13 +38,13 @@ def glyph_rows(
     *,
     characters: Sequence[str] = CHARACTERS,
 ) -> PublicRows:
-    """White characters on black, each a class: turned, slanted, bent, of thick and thin strokes.
+    """Draw white characters on black, each a class: turned, slanted, bent, thick and thin.
 
     Args:
-        image_shape: height, width and channels, which are all alike.
-        per_class: images of each character.
-        generator: the only thing that they depend on, besides the fonts.
-        characters: which.
+        image_shape: height, width and channels; all channels are alike.
+        per_class: the number of images of each character.
+        generator: all randomness comes from it.
+        characters: the characters to draw.
     """
     labels = torch.arange(len(characters)).repeat_interleave(per_class)
     drawings = [_drawings(each) for each in characters]
@@ -66,7 +66,7 @@ def _drawings(character: str) -> Tensor:
 
 
 def _drawn(character: str, font: str) -> Tensor:
-    """As tall or as wide as every other, in the middle."""
+    """Draw a character in the middle of a canvas, as tall or as wide as every other."""
     file = Path(matplotlib.get_data_path()) / "fonts" / "ttf" / f"{font}.ttf"
     letter = ImageFont.truetype(file, 2 * _CANVAS)
     left, top, right, bottom = map(round, letter.getbbox(character))
@@ -80,7 +80,7 @@ def _drawn(character: str, font: str) -> Tensor:
 
 
 def _bent(drawings: Tensor, size: tuple[int, int], generator: torch.Generator) -> Tensor:
-    """By a random map of the plane, smooth noise on it, and a pen of some width."""
+    """Bend drawings by a random map of the plane, smooth noise on it, and a pen of some width."""
     count = len(drawings)
 
     def between(least: float, most: float) -> Tensor:
@@ -102,7 +102,7 @@ def _bent(drawings: Tensor, size: tuple[int, int], generator: torch.Generator) -
 
 
 def _inked(drawings: Tensor, between: Callable[[float, float], Tensor]) -> Tensor:
-    """Strokes grow and shrink: what is blurred is cut at another height."""
+    """Make strokes thicker or thinner: drawings are blurred and cut at another height."""
     soft = F.avg_pool2d(drawings, 5, stride=1, padding=2)
     soft = F.avg_pool2d(soft, 5, stride=1, padding=2)
     height = between(0.1, 0.55).view(-1, 1, 1, 1)

@@ -26,12 +26,12 @@ from privet.public.rows import PublicRows
 
 @dataclass(frozen=True, kw_only=True)
 class Levels:
-    """Noise levels at which guides learn: all magnitudes alike.
+    """The noise levels at which guides learn, spread evenly on a logarithmic scale.
 
     Args:
-        least: the lowest.
-        most: the highest.
-        data_spread: of pixels in [-1, 1].
+        least: the lowest level.
+        most: the highest level.
+        data_spread: the standard deviation of pixels in [-1, 1].
     """
 
     least: float = 0.01
@@ -39,7 +39,7 @@ class Levels:
     data_spread: float = 0.5
 
     def noised(self, images: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Images with noise of a level drawn for each, as networks see them; and the levels."""
+        """Add noise of a level drawn for each image; return both as `seen` gives them."""
         ratio = math.log(self.most / self.least)
         draws = torch.rand(len(images), generator=generator)
         sigma = (self.least * (ratio * draws).exp()).to(images)
@@ -47,33 +47,33 @@ class Levels:
         return self.seen(images + sigma[:, None, None, None] * noise, sigma)
 
     def seen(self, noisy: Tensor, sigma: Tensor) -> tuple[Tensor, Tensor]:
-        """At unit spread, with ln σ / 4 beside them, as in EDM."""
+        """Noisy images scaled to unit spread, and ln σ / 4, as EDM gives them to a network."""
         length = (sigma**2 + self.data_spread**2).sqrt()
         return noisy / length[:, None, None, None], sigma.log() / 4
 
 
 class ClassifierTask:
-    """Which class a noisy image is of."""
+    """The task of telling the class of a noisy image."""
 
     def __init__(self, network: NoisyClassifier, levels: Levels | None = None) -> None:
         self.network: nn.Module = network
         self._levels = levels or Levels()
 
     def losses(self, lesson: Lesson, generator: torch.Generator) -> Tensor:
-        """Cross-entropies."""
+        """The cross-entropy of each image, at a noise level drawn for it."""
         seen, noise = self._levels.noised(lesson.images, generator)
         return F.cross_entropy(self.network(seen, noise), lesson.labels, reduction="none")
 
 
 class DiscriminatorTask:
-    """Whether a noisy image is real; rows are those of `real_and_synthetic`."""
+    """The task of telling whether a noisy image is real, on rows of `real_and_synthetic`."""
 
     def __init__(self, network: NoisyDiscriminator, levels: Levels | None = None) -> None:
         self.network: nn.Module = network
         self._levels, self._classes = levels or Levels(), network.classifier.num_classes
 
     def losses(self, lesson: Lesson, generator: torch.Generator) -> Tensor:
-        """Cross-entropies of two classes."""
+        """The binary cross-entropy of each image, at a noise level drawn for it."""
         seen, noise = self._levels.noised(lesson.images, generator)
         logits = self.network(seen, noise, lesson.labels % self._classes)
         real = (lesson.labels < self._classes).to(logits)
@@ -81,7 +81,10 @@ class DiscriminatorTask:
 
 
 def real_and_synthetic(public: PublicRows, synthetic: PublicRows, num_classes: int) -> PublicRows:
-    """Both in equal numbers, real ones again and again; labels of synthetic ones are raised."""
+    """Real and synthetic rows in equal numbers, real ones repeated as needed.
+
+    Labels of synthetic rows are raised by the number of classes.
+    """
     if not len(public) or not len(synthetic):
         raise DataError("A discriminator needs public and synthetic images, some of both.")
     if public.inputs.shape[1:] != synthetic.inputs.shape[1:]:
@@ -96,12 +99,12 @@ def real_and_synthetic(public: PublicRows, synthetic: PublicRows, num_classes: i
 
 
 class DiscriminatorGuidance:
-    """What is added to a score: a weight times the slope of the discriminator's logit.
+    """Guidance that adds to a score a weight times the slope of a discriminator's logit.
 
     Args:
-        network: trained.
+        network: a trained discriminator.
         weight: w_d; 0 leaves a sampler as it is.
-        levels: those of its training.
+        levels: the noise levels of its training.
     """
 
     def __init__(
@@ -112,7 +115,7 @@ class DiscriminatorGuidance:
         self._network, self._weight, self._levels = network.eval(), weight, levels or Levels()
 
     def __call__(self, images: Tensor, sigma: Tensor, labels: Tensor) -> Tensor:
-        """In the precision of the images."""
+        """What to add to the score of images at noise levels σ, in the precision of the images."""
         with torch.enable_grad():
             x = images.detach().to(torch.float32).requires_grad_()
             seen, noise = self._levels.seen(x, sigma.to(x))

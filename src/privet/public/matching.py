@@ -32,7 +32,7 @@ def matching_gap(model: Probabilities, num_public: int) -> float:
 
 
 def matching_bounds(model: Probabilities, num_public: int) -> tuple[float, float]:
-    """Between which values the gap lies: the sharper, the more evenly it knows private rows."""
+    """Bounds on the gap, the closer the more evenly the model knows private rows."""
     _check(model, num_public)
     share = num_public / len(model)
     rest = 1 - share
@@ -42,7 +42,7 @@ def matching_bounds(model: Probabilities, num_public: int) -> tuple[float, float
 
 
 def _divergence(model: Probabilities) -> float:
-    """Of as many rows, each as likely, from the model."""
+    """The KL divergence from the model of the uniform distribution on these rows."""
     return float(-np.log(len(model) * model).mean())
 
 

@@ -56,12 +56,12 @@ class PublicRows:
         return f"PublicRows({len(self)} rows of {shape}, {self.inputs.dtype})"
 
     def select(self, index: Tensor) -> PublicRows:
-        """Those rows, in that order."""
+        """The rows at these places, in that order."""
         index = index.to(self.inputs.device)
         return PublicRows(self.inputs[index], self.targets[index])
 
     def sample(self, count: int, generator: torch.Generator) -> PublicRows:
-        """That many rows at random: different ones, or with replacement if there are too few."""
+        """Draw that many rows: different ones, or with replacement if there are too few."""
         if count < 0:
             raise ConfigError(f"count is {count}; give 0 or more.")
         if count > 0 and len(self) == 0:

@@ -38,8 +38,8 @@ class WarmUp:
         label_smoothing: the share of every label that is spread over all classes.
         auto_augment: draw views by AutoAugment's policies, before `augment`.
         cutmix: put a part of another image into each, and mix labels alike (Yun et al., 2019).
-        sharpness: look for flat minima; none steps along the plain gradient.
-        adversary: train on the worst views near by in the place of the views; none does not.
+        sharpness: how to look for flat minima; `None` steps along the plain gradient.
+        adversary: train on adversarial views in the place of plain ones; `None` does not.
     """
 
     epochs: int = 100
@@ -78,7 +78,7 @@ class WarmUp:
 class EpochRecord:
     """Mean loss and accuracy over the views of one epoch, as they were trained on.
 
-    A lesson of its own has no accuracy: it is 0.
+    Under a `Lesson` there is no accuracy, and it is 0.
     """
 
     loss: float
@@ -86,13 +86,13 @@ class EpochRecord:
 
 
 class Lesson(Protocol):
-    """What public rows teach, where it is not one class each."""
+    """What a network learns from public rows, where it is not the class of each."""
 
     def view(self, rows: PublicRows, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """What the network sees, and what it should say."""
+        """What the network sees of rows, and what it should answer."""
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """One number per row."""
+        """The loss of each row."""
 
 
 OnEpoch = Callable[[int, EpochRecord], None]
@@ -123,7 +123,7 @@ def warm_up(
         preprocess: from a batch of public inputs to what `augment` and the model take.
         on_epoch: told the number of each epoch, from 0, and its record.
         head: from the model's outputs to logits, for an encoder that has none; trained with it.
-        lesson: what else than the class of each row is learned; `preprocess` is not asked then.
+        lesson: what to learn in the place of classes; `preprocess` is then not used.
     """
     network = model if head is None else nn.Sequential(model, head)
     with _modes_kept(network):
@@ -140,7 +140,7 @@ def warm_up(
 
 
 class _Run:
-    """What stays the same over the epochs."""
+    """What stays the same over all epochs of a warm-up."""
 
     def __init__(
         self,
@@ -176,7 +176,7 @@ class _Run:
         return EpochRecord(loss=loss_sum / len(self.public), accuracy=correct / len(self.public))
 
     def _batches(self) -> tuple[Tensor, ...]:
-        """As even as can be: BatchNorm could not train on a last batch of one row."""
+        """Rows in a new order, in batches as even as can be: BatchNorm cannot train on one row."""
         count, device = len(self.public), self.generator.device
         order = torch.randperm(count, generator=self.generator, device=device)
         return torch.tensor_split(order, math.ceil(count / self.config.batch_size))

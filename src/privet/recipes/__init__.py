@@ -73,3 +73,8 @@ def __getattr__(name: str) -> Any:
         if name in names:
             return getattr(import_module(f"privet.recipes.{home}"), name)
     raise AttributeError(f"module 'privet.recipes' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """List what can be used, imported or not."""
+    return __all__

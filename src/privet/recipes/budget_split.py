@@ -18,7 +18,7 @@ from privet.recipes.map_moments import SpsG
 
 AUTO = "auto"
 ENOUGH = 8.0
-"""Foretold signal over noise: beyond it, a better release is worth less than better steps."""
+"""Foretold signal over noise beyond which a better release is worth less than better steps."""
 _SHARES = tuple(round(0.05 * number, 2) for number in range(4, 17))
 
 
@@ -28,7 +28,7 @@ class Foretold:
 
     Args:
         relative_noise: its noise multiplier over the number of images in a class.
-        settings: with sizes that suit it.
+        settings: settings of SPS-G with sizes that suit that noise.
     """
 
     relative_noise: float
@@ -36,24 +36,27 @@ class Foretold:
 
     @property
     def signal(self) -> float:
-        """Over noise, of a class: vectors of length 1, whose noise is spread over all numbers."""
+        """The expected signal of a class over its noise.
+
+        Vectors have length 1, and their noise is spread over all numbers that are released.
+        """
         return 1 / (self.relative_noise * math.sqrt(_numbers(self.settings)))
 
 
 @dataclass(frozen=True)
 class Split:
-    """A share of ε, and why."""
+    """A share of ε, and the reason for it."""
 
     share: float
     reason: str
 
 
 def split_of(text: str, foretold: Callable[[float], Foretold | None]) -> Split:
-    """A share as typed, or the one that a rule proposes.
+    """Return the share of ε that was typed, or the one that a rule proposes.
 
     Args:
         text: a number between 0 and 1, or auto.
-        foretold: what a release for a share of ε would be like; none if nobody can tell.
+        foretold: what a release for a share of ε would be like; None if that cannot be foretold.
     """
     if text == AUTO:
         return proposed(foretold)
@@ -67,7 +70,7 @@ def split_of(text: str, foretold: Callable[[float], Foretold | None]) -> Split:
 
 
 def proposed(foretold: Callable[[float], Foretold | None]) -> Split:
-    """The least share at which a release keeps enough signal, within reason."""
+    """Propose the least share of ε at which a release keeps enough signal, from 0.2 to 0.8."""
     signal = 0.0
     for share in _SHARES:
         found = foretold(share)
@@ -90,6 +93,9 @@ def proposed(foretold: Callable[[float], Foretold | None]) -> Split:
 
 
 def _numbers(s: SpsG) -> int:
-    """Of one class: means and second moments of every part, means of the shared one."""
+    """How many numbers a release has for one class.
+
+    Means and second moments of every part, and only means of the shared one.
+    """
     sizes = (size or 0 for size in (s.early, s.middle, s.deep, s.pixels))
     return sum(size + size * (size + 1) // 2 for size in sizes) + (s.shared or 0)

@@ -23,9 +23,9 @@ class Situation:
     Args:
         relative_noise: the noise multiplier of one release over the number of images in a class.
         size: the number of private images, as declared, or a usual one.
-        num_classes: among which they are taken to be divided evenly.
+        num_classes: how many classes there are, taken to be equally large.
         image_shape: height, width and channels.
-        median_distance: between public images, where there are any and somebody asks.
+        median_distance: the median distance between public images; None if nobody measured it.
     """
 
     relative_noise: float
@@ -36,7 +36,7 @@ class Situation:
 
     @classmethod
     def behind(cls, hedge: Hedge, num_classes: int, image_shape: ImageShape) -> Situation:
-        """Of a hedge's reservation."""
+        """Describe the situation of a hedge, from its reservation."""
         return cls(
             relative_noise=hedge_noise(hedge, num_classes),
             size=hedge.reservation.record.declared_size or USUAL_SIZE,
@@ -68,7 +68,7 @@ Chooser = Callable[[Settings, Situation], Choice]
 def chosen(
     settings: Settings, situation: Situation, choosers: Sequence[Chooser[Settings]]
 ) -> Chosen[Settings]:
-    """Fill what is none; what was given stays."""
+    """Fill in settings that are None; those that were given stay."""
     reasons = []
     for choose in choosers:
         choice = choose(settings, situation)
@@ -83,14 +83,14 @@ def chosen(
 
 
 def decided(value: Value | None) -> Value:
-    """A setting that is not none any more."""
+    """Return a setting that has been decided; refuse one that is still None."""
     if value is None:
         raise ConfigError("A setting is left open: give it, or take those of `chosen`.")
     return value
 
 
 def _in_words(values: Mapping[str, Any]) -> list[str]:
-    """`a = 1`, in the words that override it; of nested settings, those that are not usual."""
+    """Write each value as `name = value`; of nested settings, those that differ from defaults."""
     return [
         f"{name} = {_shown(each)}"
         for key, value in values.items()
@@ -110,7 +110,7 @@ def _unusual(value: Any) -> list[tuple[str, Any]]:
 
 
 def _shown(value: Any) -> str:
-    """As one would type it, thousands apart."""
+    """Write a value as one would type it, with commas between thousands."""
     if isinstance(value, tuple):
         return "-".join(map(_shown, value))
     if isinstance(value, int) and not isinstance(value, bool):

@@ -44,13 +44,13 @@ class Discriminant:
     image_shape: tuple[int, int, int]
 
     def predict(self, images: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """The class of the nearest mean in Mahalanobis distance."""
+        """Classify images by the nearest class mean in Mahalanobis distance."""
         z = _project(_flat(images), self.mean, self.components)
         bias = np.einsum("cd,de,ce->c", self.class_means, self.precision, self.class_means) / 2
         return np.asarray((z @ self.precision @ self.class_means.T - bias).argmax(1))
 
     def pictures(self) -> NDArray[np.uint8]:
-        """The class means as images."""
+        """Return the class means as images."""
         flat = self.class_means @ self.components + self.mean
         pixels = np.clip(flat * 255, 0, 255).round().astype(np.uint8)
         pictures: NDArray[np.uint8] = pixels.reshape(-1, *self.image_shape)
@@ -97,7 +97,10 @@ def private_class_means(
 
 
 def public_discriminant(public: ImageSet, num_components: int) -> Discriminant:
-    """The same classifier from public images alone: the baseline, and the space for the release."""
+    """Fit the same classifier to public images alone.
+
+    It is the baseline, and gives the space for the release.
+    """
     if public.labels is None or len(public) <= num_components:
         raise ConfigError(
             f"{num_components} components need more than as many labelled public images."

@@ -17,18 +17,18 @@ _BETWEEN = re.compile(r"\+(?=[^\d])")
 
 
 def encoder_choice(text: str, *, invert: bool = True) -> EncoderChoice:
-    """One, or several with a + between them.
+    """Read an encoder as it is typed, or several with a + between them.
 
     Args:
-        text: as typed.
-        invert: what they learn of light and dark where nothing is said (`Pretrained.invert`).
+        text: what was typed.
+        invert: `Pretrained.invert` of encoders that do not say it themselves.
     """
     found = tuple(_one_encoder(each, invert) for each in _several(text))
     return found[0] if len(found) == 1 else Several(choices=found)
 
 
 def placed_encoders(text: str) -> str:
-    """The same with files that are found from any folder."""
+    """Return the same text with absolute paths, so that files are found from any folder."""
     return "+".join(absolute(each) if _is_file(each) else each for each in _several(text))
 
 
@@ -41,12 +41,12 @@ def _one_encoder(text: str, invert: bool) -> EncoderChoice:
 
 
 def _several(text: str) -> list[str]:
-    """What stands between +, but for that of a number such as 1e+3 and of a file's name."""
+    """Split at every +, but for that of a number such as 1e+3 or of a file's name."""
     return [text] if _is_there(text) else _BETWEEN.split(text)
 
 
 def _is_there(text: str) -> bool:
-    """Names that no disk could have are none."""
+    """Whether a file of this name exists; a name that no disk could have is no file."""
     try:
         return as_path(text).is_file()
     except ConfigError:

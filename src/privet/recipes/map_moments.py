@@ -57,34 +57,35 @@ from privet.synthesis import (
 
 @dataclass(frozen=True, kw_only=True)
 class SpsG:
-    """Everything that is decided before a private row is read.
+    """The settings of SPS-G: everything that is decided before a private row is read.
 
     Args:
-        early: principal components of an early map, on a coarse grid; 0 leaves a part out, and
-            none takes as many as the noise allows.
-        middle: of a map half-way.
-        deep: of the encoder's last map.
-        pixels: of the image itself, at half its side.
-        shared: of the map half-way too, and more of them: means of each class and one covariance
-            for all, which tell classes apart that differ in few directions; fewer where there
-            are not four public images for each, or not two features.
-        everywhere: of an early map's positions, for all classes together.
-        mean_share: of a part's squared norm that goes to means; none weighs all numbers alike.
-        stretch: of public features before they are squashed.
+        early: principal components of an early map, on a coarse grid; 0 leaves the part out, and
+            None takes as many as the noise allows, here and in the next four.
+        middle: principal components of a map half-way.
+        deep: principal components of the encoder's last map.
+        pixels: principal components of the image itself, at half its side.
+        shared: principal components of the map half-way too, and more of them: means of each class
+            and one covariance for all, which tell classes apart that differ in few directions;
+            fewer where there are not four public images for each, or not two features.
+        everywhere: principal components of an early map's positions, for all classes together.
+        mean_share: the share of a part's squared norm that goes to means; None weighs all numbers
+            alike.
+        stretch: the standard deviation of public features before they are squashed.
         clip_norm: R; class parts of public images have a mean squared norm of 1 each.
-        count_share: of the clip norm that a class count weighs.
-        cleaning: of the released moments.
-        decay: of the averages of synthetic moments.
-        training: of the generator.
-        latent: length of its latent vectors.
-        generator: upsampling, residual or code; none takes the residual one where it fits.
-        widths: of the layers of an upsampling one.
-        width: of the last block of a residual one.
+        count_share: the weight of a class count, as a share of the clip norm.
+        cleaning: how released moments are cleaned.
+        decay: decay of the moving averages of synthetic moments.
+        training: how the generator is trained.
+        latent: length of the generator's latent vectors.
+        generator: upsampling, residual or code; None takes the residual one where it fits.
+        widths: widths of the layers of an upsampling generator.
+        width: width of the last block of a residual generator.
         agreement: keep images that released moments assign to their label, and no others.
         refine: steps that the pixels of each batch are optimised further; 0 takes them as they are.
         refine_rate: the learning rate of these steps.
         batch_size: images that are sampled at once.
-        seed: of the generator's first weights.
+        seed: the seed of the generator's first weights.
     """
 
     early: int | None = None
@@ -127,7 +128,7 @@ class SpsG:
 
     @property
     def refinement(self) -> PixelOptimisation | None:
-        """Whole images, in small steps; none if there are no steps."""
+        """How the pixels of sampled images are optimised further; None if they are not."""
         if not self.refine:
             return None
         return PixelOptimisation(
@@ -138,7 +139,7 @@ class SpsG:
 
     @property
     def judging(self) -> Cleaning:
-        """Of moments that judge images: chosen on public letters and photos, like sizes.
+        """How moments are cleaned that judge images; chosen on public letters and photos.
 
         What classes have in common tells them apart better than what noise, and a generator that
         smooths, leave of each.
@@ -152,7 +153,7 @@ class SpsG:
         )
 
     def fitted(self, relative_noise: float, image_shape: ImageShape) -> SpsG:
-        """With sizes where none were given: more numbers the less each of them is noised.
+        """Fill in sizes that are None: the less noise each number gets, the more numbers.
 
         Chosen on public letters and grey photos: a fifth root through 58 components at the relative
         noise of ε = 1 and 6,000 images in a class, and a third one through 256 of the shared kind.
@@ -178,11 +179,11 @@ class SpsG:
         )
 
     def chosen(self, situation: Situation) -> Chosen[SpsG]:
-        """With choices where none were given."""
+        """Fill in settings that are None, with a reason for each choice."""
         return chosen(self, situation, [_sizes, generator_choice])
 
     def parts(self, encoder: nn.Module, image_side: int) -> list[SpatialPart]:
-        """Of the embedding."""
+        """List the parts of the embedding, for an encoder and square images of this side."""
         found = all_landmarks(encoder)
         share = 1 / len(found)  # several encoders weigh as much as one
         parts = [
@@ -228,19 +229,19 @@ def sps_g(
     memory: Memory | None = None,
     on_step: OnStep | None = None,
 ) -> Synthetic:
-    """Spend the reservation on one release; everything after it is free.
+    """Make images by SPS-G: spend the reservation on one release; all after it is free.
 
     Args:
         hedge: images and labels, with an ε reserved.
         encoder: trained on public images; several are looked through together.
         public: images (N, H, W, C), uint8, that give components and weights.
         num_classes: declared; 1 for unlabelled images.
-        settings: of the method.
+        settings: the method's settings; None takes the defaults.
         proportional: make classes as large as released counts say, and not equally large.
-        treated_as_public: for the certificate; none names encoders that nothing was paid for, and
-            images for components.
-        memory: what was done before.
-        on_step: told of the generator's training.
+        treated_as_public: what the certificate lists as public; None lists encoders that nothing
+            was paid for, and images for components.
+        memory: where finished steps are kept, so that a killed run goes on; None keeps nothing.
+        on_step: called with the steps done and their total while the generator is trained.
     """
     require_labels(hedge, num_classes)
     s, memory = settings or SpsG(), memory or NoMemory()
@@ -279,17 +280,17 @@ def sps_g_matched(
     on_step: OnStep | None = None,
     device: torch.device | str = "cpu",
 ) -> Matched:
-    """A generator that matches a noised sum, of one hedge or of several: free to repeat.
+    """Train a generator to match a noised sum, of one hedge or of several: free to repeat.
 
     Args:
-        noisy: what left the hedge.
-        embedding: through which, on the device.
-        s: settings, in which nothing is left open.
+        noisy: the noised sum that left the hedge.
+        embedding: what the sum is of, on the device.
+        s: settings in which `SpsG.chosen` left nothing open.
         image_shape: height, width and channels.
         proportional: make classes as large as released counts say, and not equally large.
-        memory: what was done before.
-        on_step: told of the generator's training.
-        device: where it is trained.
+        memory: where finished steps are kept, so that a killed run goes on; None keeps nothing.
+        on_step: called with the steps done and their total while the generator is trained.
+        device: where the generator is trained.
     """
     memory, device, num_classes = memory or NoMemory(), torch.device(device), embedding.num_classes
     targets = moved(gaussian_targets(embedding, noisy, s.cleaning), device)
@@ -345,6 +346,6 @@ def sps_g_matched(
 def sps_g_embedding(
     s: SpsG, encoder: nn.Module, public: Tensor, num_classes: int, memory: Memory | None = None
 ) -> Embedding:
-    """Fitted to public images."""
+    """Fit the embedding of SPS-G to public images."""
     parts, count_weight = s.parts(encoder, public.shape[1]), s.count_share * s.clip_norm
     return spatial_embedding(encoder, public, parts, num_classes, count_weight, memory)

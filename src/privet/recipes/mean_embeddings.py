@@ -55,7 +55,7 @@ from privet.release.placing import moved, placed
 from privet.synthesis import MeanMatching, sampled, train_generator
 
 RELEASE_NAMES = ("release", "stopping")
-"""Under which they are remembered."""
+"""Names under which releases are remembered."""
 
 
 def dp_merf(
@@ -70,19 +70,20 @@ def dp_merf(
     memory: Memory | None = None,
     on_step: OnStep | None = None,
 ) -> Synthetic:
-    """Match mean embeddings of a Gaussian kernel; nothing public is needed.
+    """Make images by DP-MERF: match mean embeddings of a Gaussian kernel; nothing public is needed.
 
     Args:
         hedge: images and labels, with an ε reserved.
         image_shape: height, width and channels.
         num_classes: declared; 1 for unlabelled images.
-        settings: of the method.
-        public: images (N, H, W, C), uint8, whose distances tell the length scale; none if there are
+        settings: the method's settings; None takes the defaults.
+        public: images (N, H, W, C), uint8, whose distances tell the length scale; None if there are
             none.
         proportional: make classes as large as released counts say, and not equally large.
-        treated_as_public: for the certificate; none says what public images were for.
-        memory: what was done before.
-        on_step: told of the generator's training.
+        treated_as_public: what the certificate lists as public; None lists images for a length
+            scale, if they were used for one.
+        memory: where finished steps are kept, so that a killed run goes on; None keeps nothing.
+        on_step: called with the steps done and their total while the generator is trained.
     """
     s, situation = settings or DpMerf(), Situation.behind(hedge, num_classes, image_shape)
     measured = public is not None and s.length_scale is None
@@ -109,7 +110,7 @@ def dp_mepf(
     memory: Memory | None = None,
     on_step: OnStep | None = None,
 ) -> Synthetic:
-    """Match mean embeddings of an encoder's activations.
+    """Make images by DP-MEPF: match mean embeddings of an encoder's activations.
 
     Args:
         hedge: images and labels, with an ε reserved.
@@ -117,11 +118,12 @@ def dp_mepf(
             several encoders together.
         image_shape: height, width and channels.
         num_classes: declared; 1 for unlabelled images.
-        settings: of the method.
+        settings: the method's settings; None takes the defaults.
         proportional: make classes as large as released counts say, and not equally large.
-        treated_as_public: for the certificate; none names encoders that nothing was paid for.
-        memory: what was done before.
-        on_step: told of the generator's training.
+        treated_as_public: what the certificate lists as public; None lists encoders that nothing
+            was paid for.
+        memory: where finished steps are kept, so that a killed run goes on; None keeps nothing.
+        on_step: called with the steps done and their total while the generator is trained.
     """
     s = (settings or DpMepf()).chosen(Situation.behind(hedge, num_classes, image_shape)).settings
     network = joined(encoder)
@@ -145,18 +147,18 @@ def mean_matched(
     on_step: OnStep | None = None,
     device: torch.device | str = "cpu",
 ) -> Matched:
-    """A generator that matches noised sums, of one hedge or of several.
+    """Train a generator to match noised sums, of one hedge or of several.
 
     Args:
-        sum_of: the noised sum through the embedding of each release.
-        s: settings, in which nothing is left open.
-        releases: to match and, where there is a second, to stop by.
+        sum_of: gives the noised sum of each release, through its embedding.
+        s: settings in which `chosen` left nothing open.
+        releases: what to match and, where there is a second, what to stop by.
         image_shape: height, width and channels.
         num_classes: declared.
-        proportional: make classes as large as released counts say.
-        memory: what was done before.
-        on_step: told of the generator's training.
-        device: where it is trained.
+        proportional: make classes as large as released counts say, and not equally large.
+        memory: where finished steps are kept, so that a killed run goes on; None keeps nothing.
+        on_step: called with the steps done and their total while the generator is trained.
+        device: where the generator is trained.
     """
     place = torch.device(device)
     run = _Run(s, image_shape, num_classes, memory or NoMemory(), on_step, place)
@@ -166,7 +168,7 @@ def mean_matched(
 def _matched_behind(
     hedge: Hedge, run: _Run, releases: list[Release], proportional: bool
 ) -> Matched:
-    """Plan, release and match."""
+    """Plan the releases, make them behind the hedge, and match them."""
     require_labels(hedge, run.num_classes)
     mechanisms = planned(hedge, releases)
 
@@ -179,7 +181,7 @@ def _matched_behind(
 def dp_merf_releases(
     s: DpMerf, image_shape: tuple[int, int, int], num_classes: int
 ) -> list[Release]:
-    """Fourier features and counts of each class."""
+    """List the one release of DP-MERF: Fourier features and counts of each class."""
     generator = torch.Generator().manual_seed(s.seed)
     features = FourierFeatures.random(image_shape, s.size, decided(s.length_scale), generator)
     return [_release(features, {"fourier": s.size}, num_classes, s.count_share)]
@@ -188,7 +190,10 @@ def dp_merf_releases(
 def dp_mepf_releases(
     s: DpMepf, encoder: nn.Module, image_shape: tuple[int, int, int], num_classes: int
 ) -> list[Release]:
-    """Features to match and, for stopping, noisier ones of the last layer."""
+    """List the releases of DP-MEPF: features to match and, for stopping, noisier ones.
+
+    Those for stopping are of the last layer.
+    """
     maps = FeatureMaps(encoder, s.layers or convolutions(encoder))
     features = PerceptualFeatures(maps, second=s.second)
     kinds = ("first", "second") if s.second else ("first",)
@@ -203,7 +208,7 @@ def dp_mepf_releases(
 
 
 class _Run:
-    """One release, or two, and a generator."""
+    """A generator, and its training to match one release or two."""
 
     def __init__(
         self,
@@ -219,7 +224,7 @@ class _Run:
         self.generator = generator_for(settings, num_classes, image_shape).to(device)
 
     def matched(self, sum_of: SumOf, releases: list[Release], proportional: bool) -> Matched:
-        """Train, and be ready to sample."""
+        """Train the generator, and return what samples images from it."""
         embeddings = [placed(each.embedding, self.device) for each in releases]
         noisy = [sum_of(embedding, number) for number, embedding in enumerate(embeddings)]
         stop = None
@@ -300,12 +305,12 @@ class _Stopping:
         generator.train()
 
     def state(self) -> Tensors:
-        """The best so far."""
+        """The best weights so far and their distance, to be kept."""
         found = {f"best/{name}": each for name, each in self.best.items()}
         return found | {"least": torch.tensor(self.least, dtype=torch.float64)}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from there."""
+        """Go on from a state that was kept."""
         self.least, self.best = float(state["least"]), under("best/", state)
 
 
@@ -315,7 +320,7 @@ def _release(
     num_classes: int,
     count_share: float,
 ) -> Release:
-    """Unit vectors, each in the block of its class, and counts.
+    """Make a release of unit vectors, each in the block of its class, and of class counts.
 
     The clip norm is what such a vector has anyway: nothing is clipped but what rounding adds.
     """

@@ -15,23 +15,23 @@ from privet.recipes.generators import generator_choice
 from privet.synthesis import GeneratorTraining
 
 MEDIAN = "the median distance between public images"
-"""The reason for a length scale that rests on them."""
+"""The reason given for a length scale that rests on public images."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MeanEmbedding:
-    """What both systems decide before a private row is read.
+    """The settings that both systems share, decided before a private row is read.
 
     Args:
-        training: of the generator; none leaves it to `chosen`.
-        average_rate: of the moving average of the gap between embeddings.
-        count_share: of the clip norm that a class count weighs.
+        training: how the generator is trained; None leaves it to `chosen`.
+        average_rate: rate of the moving average of the gap between embeddings.
+        count_share: the weight of a class count, as a share of the clip norm.
         latent: length of the generator's latent vectors.
-        generator: upsampling, residual or code; none takes the residual one where it fits.
-        widths: of the layers of an upsampling one.
-        width: of the last block of a residual one.
+        generator: upsampling, residual or code; None takes the residual one where it fits.
+        widths: widths of the layers of an upsampling generator.
+        width: width of the last block of a residual generator.
         batch_size: images that are sampled at once.
-        seed: of features and generator.
+        seed: the seed of features and generator.
     """
 
     training: GeneratorTraining | None = None
@@ -45,37 +45,38 @@ class MeanEmbedding:
     seed: int = 0
 
     def chosen(self, situation: Situation) -> Chosen[Self]:
-        """With choices where none were given."""
+        """Fill in settings that are None, with a reason for each choice."""
         return chosen(self, situation, [_training, generator_choice])
 
 
 @dataclass(frozen=True, kw_only=True)
 class DpMerf(MeanEmbedding):
-    """Random Fourier features of pixels.
+    """The settings of DP-MERF: random Fourier features of pixels.
 
     Args:
-        size: D.
-        length_scale: of the Gaussian kernel, in pixels from 0 to 1; none leaves it to `chosen`.
+        size: D, the number of Fourier features.
+        length_scale: length scale of the Gaussian kernel, in pixels from 0 to 1; None leaves it to
+            `chosen`.
     """
 
     size: int = 10_000
     length_scale: float | None = None
 
     def chosen(self, situation: Situation) -> Chosen[Self]:
-        """With choices where none were given."""
+        """Fill in settings that are None, with a reason for each choice."""
         return chosen(self, situation, [_training, generator_choice, _length_scale])
 
 
 @dataclass(frozen=True, kw_only=True)
 class DpMepf(MeanEmbedding):
-    """Perceptual features, of unit norm.
+    """The settings of DP-MEPF: perceptual features of unit norm.
 
     Args:
-        layers: of the encoder; none are given for all convolutions larger than 1×1.
+        layers: layers of the encoder; empty takes all convolutions larger than 1×1.
         second: match squares too (φ₂).
-        stopping: keep the weights that a second release likes best.
-        stopping_noise: that release's noise multiplier against the first's.
-        checks: how often the generator is looked at.
+        stopping: make a second release, and keep the generator's weights that fit it best.
+        stopping_noise: noise multiplier of the second release, as a multiple of the first's.
+        checks: how often weights are compared with the second release.
     """
 
     layers: tuple[str, ...] = ()
@@ -86,7 +87,10 @@ class DpMepf(MeanEmbedding):
 
 
 def _training(s: MeanEmbedding, situation: Situation) -> Choice:
-    """Batches of 100, and twice the steps for photographs, as in Table 8, but fewer of them."""
+    """Choose batches of 100, and twice the steps for photographs.
+
+    Both are as in Table 8, but for fewer steps.
+    """
     height, width, channels = situation.image_shape
     iterations = 4000 if channels == 3 or max(height, width) > 28 else 2000
     per_class = max(1, round(100 / situation.num_classes))
@@ -97,7 +101,10 @@ def _training(s: MeanEmbedding, situation: Situation) -> Choice:
 
 
 def _length_scale(s: DpMerf, situation: Situation) -> Choice:
-    """The median heuristic; else 10 at 28×28, near what DP-MERF was published with (σ² = 105)."""
+    """Choose a length scale by the median heuristic, else 10 at 28×28.
+
+    That is near what DP-MERF was published with (σ² = 105).
+    """
     median = situation.median_distance
     if median is not None:
         scale = float(f"{median:.2g}")

@@ -31,32 +31,32 @@ from privet.recipes.training_config import Material, TrainingConfig
 
 
 def dp_sgd_method(views: Views | None = None) -> Method:
-    """Nothing public in a step."""
+    """Settings of DP-SGD: nothing public takes part in a step."""
     return Method(views=views or AsIs())
 
 
 def dp_mix_method(views: Mixed | None = None) -> Method:
-    """Mixtures of an example's views."""
+    """Settings of DP-Mix: an example's gradient is of mixtures of its views."""
     return Method(views=views or Mixed())
 
 
 def dope_method(views: Views | None = None, limit: float | None = None) -> Method:
-    """Clip around the public gradient."""
+    """Settings of DOPE-SGD: clip around the public gradient."""
     return Method(views=views or AsIs(), origin=PublicOrigin(limit=limit))
 
 
 def mirror_method(views: Views | None = None, alpha: float = 0.7) -> Method:
-    """Mix the public gradient into every update."""
+    """Settings of mirror descent: mix the public gradient into every update."""
     return Method(views=views or AsIs(), update=Mirror(alpha=alpha))
 
 
 def adadps_method(views: Views | None = None) -> Method:
-    """Scale coordinates by public gradients."""
+    """Settings of AdaDPS: scale coordinates by public gradients."""
     return Method(views=views or AsIs(), scale=PublicMoments())
 
 
 def weight_multiplicity_method(views: Views | None = None, radius: float = 0.05) -> Method:
-    """Take gradients at weights perturbed along public gradients."""
+    """Settings of weight multiplicity: perturb weights along public gradients."""
     return Method(views=views or Augmented(), perturb=Ascent(radius=radius))
 
 

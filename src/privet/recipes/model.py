@@ -13,41 +13,41 @@ from privet.errors import ConfigError
 ImageShape = tuple[int, int, int]
 """Height, width, channels."""
 Shape = tuple[int, ...]
-"""Of one row: of an image, or of a vector."""
+"""The shape of one row: of an image, or of a vector."""
 
 _MOST_WIDTH, _MOST_DEPTH = 2**20, 1000
 
 
 class Model(Protocol):
-    """What is trained."""
+    """A model that can be trained: which rows it takes, and its network."""
 
     @property
     def takes(self) -> tuple[str, ...]:
-        """What rows it can learn from, by their nouns."""
+        """The nouns of rows that it can learn from, such as `images`."""
 
     @property
     def sees_inputs(self) -> bool:
         """Whether the network itself reads rows as they are stored, not features of them."""
 
     def input_shape(self, shape: Shape) -> tuple[int, ...]:
-        """Of what the network reads."""
+        """The shape of what the network reads, for rows of this shape."""
 
     def network(self, shape: Shape, num_classes: int) -> nn.Module:
-        """What learns, with its weights as they are before training."""
+        """Make the network that learns, with its weights as they are before training."""
 
     @property
     def treated_as_public(self) -> tuple[str, ...]:
-        """What was learned elsewhere, for the certificate."""
+        """What the certificate lists as public: what was learned elsewhere."""
 
     def encoder(self) -> nn.Module | None:
-        """From images (N, C, H, W) to what the network sees; none if it sees them itself."""
+        """Make what turns images (N, C, H, W) into the network's inputs; None if nothing does."""
 
     def outline(self, shape: Shape, num_classes: int) -> nn.Module:
-        """The same network with any weights, to load trained ones into."""
+        """Make the same network with any weights, to load trained ones into."""
 
 
 class Plain(ABC):
-    """For models that see rows as they are, and need nothing but their settings to be made."""
+    """What models share that see rows as they are, and are made from their settings alone."""
 
     takes: tuple[str, ...] = ("images",)
     sees_inputs = True
@@ -57,20 +57,20 @@ class Plain(ABC):
         check_sizes(self)
 
     def input_shape(self, shape: Shape) -> tuple[int, ...]:
-        """As it is."""
+        """The shape of a row, since the network reads rows as they are."""
         return shape
 
     def encoder(self) -> nn.Module | None:
-        """None."""
+        """None, since the network reads rows as they are."""
         return None
 
     def outline(self, shape: Shape, num_classes: int) -> nn.Module:
-        """Made anew."""
+        """Make the network anew, to load trained weights into."""
         return self.network(shape, num_classes)
 
     @abstractmethod
     def network(self, shape: Shape, num_classes: int) -> nn.Module:
-        """Every model has its own."""
+        """Make the network, with its weights as they are before training."""
 
 
 def check_sizes(model: Any) -> None:

@@ -26,19 +26,19 @@ class WideResNetModel(Plain):
     width: int
 
     def network(self, shape: Shape, num_classes: int) -> nn.Module:
-        """Of De et al. 2022."""
+        """Make the network of De et al. 2022."""
         return WideResNet(self.depth, self.width, num_classes, shape[2])
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConvNetModel(Plain):
-    """Three convolutions."""
+    """A small network of three convolutions."""
 
     width: int = 32
     strided: bool = False
 
     def network(self, shape: Shape, num_classes: int) -> nn.Module:
-        """For square images."""
+        """Make the network, for square images."""
         return ConvNet(
             num_classes,
             shape[2],
@@ -55,7 +55,7 @@ class ResNet9Model(Plain):
     width: int = 64
 
     def network(self, shape: Shape, num_classes: int) -> nn.Module:
-        """Of Klause et al. 2022."""
+        """Make the network of Klause et al. 2022."""
         return ResNet9(num_classes, shape[2], width=self.width)
 
 
@@ -68,7 +68,7 @@ class MLPModel(Plain):
     hidden: tuple[int, ...] = (200,)
 
     def network(self, shape: Shape, num_classes: int) -> nn.Module:
-        """None hidden make a linear classifier."""
+        """Make the network; without hidden layers it is a linear classifier."""
         return MLP(math.prod(shape), self.hidden, num_classes)
 
 
@@ -82,7 +82,7 @@ class TinyViT(Plain):
     heads: int = 3
 
     def network(self, shape: Shape, num_classes: int) -> nn.Module:
-        """For square images."""
+        """Make the network, for square images."""
         return tiny_vit(
             num_classes,
             min(shape[:2]),
@@ -100,9 +100,9 @@ class BlocksModel(Plain):
 
     Args:
         causal: whether a position sees only what comes before it.
-        width: of every layer.
+        width: width of every layer.
         depth: how many blocks.
-        heads: of attention.
+        heads: how many heads attention has.
     """
 
     takes = ("sequences",)
@@ -113,7 +113,7 @@ class BlocksModel(Plain):
     heads: int = 4
 
     def network(self, shape: Shape, num_classes: int) -> nn.Module:
-        """Of Nasr et al. 2023."""
+        """Make the network of Nasr et al. 2023."""
         return LanguageModel(
             num_classes,
             shape[0],

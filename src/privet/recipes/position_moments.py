@@ -71,20 +71,23 @@ def sps(
     memory: Memory | None = None,
     on_step: OnStep | None = None,
 ) -> Synthetic:
-    """Summarise, privatise, synthesise: stage after stage, all matched together in the last.
+    """Make images by SPS, stage after stage: summarise, privatise, synthesise.
+
+    The last stage matches the summaries of all stages together.
 
     Args:
         hedge: images and labels, with an ε reserved for all stages together.
         encoder: trained on public images, with smooth activations; stages take several in turn.
         image_shape: height, width and channels.
         num_classes: declared.
-        count: how many images the next stage's centre is computed from.
-        settings: of the method.
-        proportional: make classes as large as released counts say; images are those of equally
-            large ones, so that more of these are made than are taken.
-        treated_as_public: for the certificate; none names encoders that nothing was paid for.
-        memory: what was done before.
-        on_step: told of the optimisation of each batch.
+        count: how many images of each stage the next one's centre is computed from.
+        settings: the method's settings; None takes the defaults.
+        proportional: make classes as large as released counts say; images are taken from equally
+            large classes, so that more are made than taken.
+        treated_as_public: what the certificate lists as public; None lists encoders that nothing
+            was paid for.
+        memory: where finished steps are kept, so that a killed run goes on; None keeps nothing.
+        on_step: called with the steps done and their total while each batch is optimised.
     """
     require_labels(hedge, num_classes)
     memory = memory or NoMemory()
@@ -128,19 +131,19 @@ def sps_matched(
     on_step: OnStep | None = None,
     device: torch.device | str = "cpu",
 ) -> Matched:
-    """Pixels that match the noised sums of all stages, of one hedge or of several.
+    """Optimise pixels to match the noised sums of all stages, of one hedge or of several.
 
     Args:
         sum_of: the noised sum of a stage through its embedding, which is centred on the images of
             the stage before.
-        s: settings, in which nothing is left open.
-        encoder: as in `sps`, and so is the rest.
+        s: settings in which `Sps.chosen` left nothing open.
+        encoder: trained on public images, with smooth activations; stages take several in turn.
         image_shape: height, width and channels.
         num_classes: declared.
-        count: how many images the next stage's centre is computed from.
+        count: how many images of each stage the next one's centre is computed from.
         proportional: make classes as large as released counts say.
-        memory: what was done before.
-        on_step: told of the optimisation of each batch.
+        memory: where finished steps are kept, so that a killed run goes on; None keeps nothing.
+        on_step: called with the steps done and their total while each batch is optimised.
         device: where images are optimised.
     """
     memory, device = memory or NoMemory(), torch.device(device)
@@ -243,7 +246,7 @@ class _Run:
         clip_norm: float,
         centre: tuple[Tensor, Tensor] | None,
     ) -> Embedding:
-        """Of one stage, around the moments of the last stage's images."""
+        """Make the embedding of one stage, around the moments of the last stage's images."""
         made = partial(
             sps_embedding, encoder, own, self.image_shape, self.num_classes, stage, clip_norm
         )
@@ -256,7 +259,7 @@ class _Run:
         return placed(made(found), self.device)
 
     def images(self, stage: int, batches: int) -> tuple[Tensor, Tensor]:
-        """A stage's whole set."""
+        """Return the images and labels of a stage's first batches."""
         names = [_name(stage, number) for number in range(batches)]
         found = self.memory.every(names, partial(self._made, stage))
         images = torch.cat([each["images"] for each in found])
@@ -316,7 +319,7 @@ def sps_embedding(
     clip_norm: float,
     centre: dict[str, Moments] | None = None,
 ) -> Embedding:
-    """Positions of every layer, projected at random: global moments, and those by class."""
+    """Make a stage's embedding: moments of randomly projected positions, global and by class."""
     maps = FeatureMaps(encoder, list(s.layers))
     height, width, channels = image_shape
     widths = {

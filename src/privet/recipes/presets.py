@@ -42,29 +42,31 @@ SCHEDULES: Mapping[str, Schedule] = {"constant": constant(), "cosine": cosine()}
 
 @dataclass(frozen=True, kw_only=True)
 class Preset:
-    """What holds where nothing else is asked for.
+    """The settings that a run starts from, where nothing else is asked for.
 
     Args:
-        name: as it is typed.
-        model: as it is typed.
+        name: the preset's name, as it is typed.
+        model: the model's name, as it is typed.
         num_views: K augmentations; 1 for the example as it is.
         num_mixed: mixups of an example with itself, for DP-Mix.
         num_perturbations: M, for weight multiplicity.
         radius: ρ, for weight multiplicity.
-        batch_size: expected rows in a step; none if the rate is given.
-        sampling_rate: with which each row joins a step.
+        batch_size: expected rows in a step; None if the rate is given.
+        sampling_rate: the probability with which each row joins a step; None if the batch size is
+            given.
         epochs: passes over the private rows.
-        learning_rate: at its highest.
+        learning_rate: the learning rate at its highest.
         clip_norm: C.
-        momentum: of SGD, alone or under mirror descent.
-        ema_decay: of the moving average of weights.
+        momentum: momentum of SGD, alone or under mirror descent.
+        ema_decay: decay of the moving average of weights.
         public_batch: rows in each public gradient.
-        gentle: a factor of it where public rows have taught the whole model already.
-        warm_up: on public rows.
-        fitted_to: the ε that the settings were published for, if another one was asked for.
-        features: what else is different for a head on features.
-        table: what else is different for rows of a table.
-        views: in the place of augmentations, if those make no sense.
+        gentle: a factor of the learning rate where public rows have taught the whole model already.
+        warm_up: how a model is warmed up on public rows.
+        fitted_to: the ε that the settings were published for; None if it is the one that was asked
+            for.
+        features: settings that differ for a head on features.
+        table: settings that differ for rows of a table.
+        views: what takes the place of augmentations where those make no sense; None where they do.
     """
 
     name: str
@@ -89,15 +91,15 @@ class Preset:
     views: Views | None = None
 
     def on_features(self) -> Preset:
-        """For a linear head on features of length 1: one view each, and longer steps."""
+        """Adapt to a linear head on features of length 1: one view each, and longer steps."""
         return replace(self, num_views=1, num_perturbations=1, **{**_ON_FEATURES, **self.features})
 
     def on_table(self) -> Preset:
-        """For rows of a table: one view each, and a network of four layers."""
+        """Adapt to rows of a table: one view each, and a network of four layers."""
         return replace(self, num_views=1, num_perturbations=1, **{**_ON_TABLE, **self.table})
 
     def on_text(self, *, causal: bool) -> Preset:
-        """For sequences of words: two blocks, and blanks where words around one tell it."""
+        """Adapt to sequences: two blocks, and blanks where words around one tell it."""
         return replace(
             self,
             num_views=1,
@@ -108,7 +110,7 @@ class Preset:
         )
 
     def method(self, name: str, augment: CropFlip) -> Method:
-        """A published method at this preset's size."""
+        """Return a published method with this preset's sizes."""
         method = METHODS[name]()
         views: Views = AsIs() if self.views is None else self.views
         if isinstance(method.views, Mixed):
@@ -145,7 +147,10 @@ _ON_TEXT: Mapping[str, Any] = {
 
 
 def cpu(epsilon: float, num_classes: int) -> Preset:
-    """Few steps with large batches, soon done; after a warm-up, steps that undo little of it."""
+    """Settings for a CPU: few steps with large batches.
+
+    After a warm-up, steps are short, so that they undo little of it.
+    """
     return Preset(
         name="cpu",
         model="conv-net:width=32",
@@ -163,7 +168,7 @@ def cpu(epsilon: float, num_classes: int) -> Preset:
 
 
 def cpu_large(epsilon: float, num_classes: int) -> Preset:
-    """For tens of thousands of images: fewer and longer steps, and clipping that spares most."""
+    """Settings for tens of thousands of images: fewer and longer steps, and less clipping."""
     return Preset(
         name="cpu-large",
         model="conv-net:width=32,strided=true",
@@ -237,13 +242,16 @@ PRESETS: Mapping[str, Callable[[float, int], Preset]] = {
 
 
 def augmentation(image_shape: tuple[int, int, int]) -> CropFlip:
-    """Shifts of up to an eighth, as 4 pixels of 32; grey images may be writing: no mirroring."""
+    """Choose shifts of up to an eighth of the side, as 4 pixels of 32; mirror colour images only.
+
+    Grey images may be writing.
+    """
     height, width, channels = image_shape
     return CropFlip(padding=min(height, width) // 8, flip=channels == 3)
 
 
 def named(table: Iterable[str], name: str, option: str) -> str:
-    """A name that is among those of a table."""
+    """Return the name; refuse one that is not in the table."""
     if name not in table:
         raise ConfigError(f"{option} is {name!r}: choose {', '.join(table)}.")
     return name

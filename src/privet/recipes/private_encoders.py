@@ -58,15 +58,15 @@ class PrivatelyTrained:
     private images.
 
     Args:
-        share: of ε that training would cost alone; the releases get what then is left.
+        share: the share of ε that training would cost alone; the releases get what then is left.
         epochs: passes over the private images on average.
-        sampling_rate: with which probability each image joins a step.
-        clip_norm: of an image's gradient.
-        learning_rate: at its highest.
-        ema_decay: of the moving average of weights, which is what is kept.
+        sampling_rate: the probability with which each image joins a step.
+        clip_norm: the longest that an image's gradient may be.
+        learning_rate: the learning rate at its highest.
+        ema_decay: decay of the moving average of weights, which is what is kept.
         width: channels of the first layer; the last has eight times as many.
-        groups: of each GroupNorm.
-        seed: of its first weights.
+        groups: how many groups each GroupNorm has.
+        seed: the seed of its first weights.
     """
 
     share: float = 0.5
@@ -88,7 +88,7 @@ class PrivatelyTrained:
 
     @property
     def training(self) -> TrainingConfig:
-        """As equation 1 has it."""
+        """The settings of its training, by equation 1."""
         return TrainingConfig(
             method=Method(update=Adam()),
             sampling_rate=self.sampling_rate,
@@ -102,24 +102,27 @@ class PrivatelyTrained:
         )
 
     def events(self, budget: Budget, relation: Relation) -> tuple[Event, ...]:
-        """Its steps, with the least noise at which they alone cost their share."""
+        """Its training steps, with the least noise at which they alone cost their share."""
         part = Budget(epsilon=self.share * budget.epsilon, delta=budget.delta)
         _, plan = noise_for(self.training, part, relation, declared=True)
         return plan.events
 
     def outline(self, shape: ImageShape, public: PublicRows | None) -> ConvEncoder:
-        """Untrained."""
+        """Make the encoder with its first weights."""
         return untrained(shape[2], self.width, self.groups, self.seed)
 
     def made(
         self, shape: ImageShape, public: PublicRows | None, memory: object, told: OnStep
     ) -> ConvEncoder:
-        """Untrained: private images teach it behind the hedge alone, by `private_encoder`."""
+        """Make the encoder with its first weights.
+
+        Private images teach it behind the hedge alone, by `private_encoder`.
+        """
         return self.outline(shape, public)
 
 
 def untrained(channels: int, width: int, groups: int, seed: int) -> ConvEncoder:
-    """With its first weights, which come from the seed alone."""
+    """Make an encoder with its first weights, which come from the seed alone."""
     w = width
     with seeded(torch.Generator().manual_seed(seed)):
         made = ConvEncoder(
@@ -148,12 +151,13 @@ def private_encoder(
 
     Args:
         hedge: images and labels, with an ε reserved.
-        lessons: how it learns.
+        lessons: how the encoder learns.
         image_shape: height, width and channels.
         num_classes: declared.
-        noise_ratios: of the releases that will follow, as they plan them.
-        memory: what was done before, and how far this had got.
-        on_step: told of steps.
+        noise_ratios: noise ratios of the releases that will follow, as they plan them.
+        memory: where the encoder, and how far it has got, are kept, so that a killed run goes on;
+            None keeps nothing.
+        on_step: called with the steps done and their total.
     """
     check_classes(num_classes)
     require_labels(hedge, num_classes)
@@ -185,7 +189,7 @@ def check_classes(num_classes: int) -> None:
 def _planned_steps(
     hedge: Hedge, lessons: PrivatelyTrained, noise_ratios: Sequence[float]
 ) -> PoissonSum:
-    """Those of the plan, which is fixed here unless another process did it."""
+    """The training steps of the plan, which is fixed here unless another process did it."""
     reservation = hedge.reservation
     if reservation.record.plan is None:
         plan_releases(hedge, noise_ratios, lessons.events)
@@ -209,7 +213,7 @@ def _train(
     memory: Memory,
     on_step: OnStep | None,
 ) -> None:
-    """In place, from where it had got to."""
+    """Train the network in place, from where an earlier process had got to."""
     config, keys = lessons.training, Keys(lessons.seed)
     engine = prepare(network, config, material, keys)
     kept = memory.unfinished(NAME, paid=True)
@@ -276,6 +280,6 @@ class _Classifier(nn.Module):
             self.head = nn.Linear(size, num_classes)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Logits."""
+        """Return logits of images."""
         logits: Tensor = self.head(self.encoder.last_map(images).flatten(1))
         return logits

@@ -15,7 +15,7 @@ from privet.recipes.releases import Drawn, Memory, NoMemory
 
 @dataclass(frozen=True, kw_only=True)
 class PublicDdpm(PublicDiffusion):
-    """A diffusion model of public images, as they were first: images are not augmented.
+    """Settings of a DDPM of public images, which are not augmented.
 
     Args:
         sampler: how images are drawn.
@@ -34,15 +34,15 @@ def ddpm(
     progress: Progress | None = None,
     device: torch.device | None = None,
 ) -> Drawn:
-    """Learn from public images; draw as many others as one likes.
+    """Train a DDPM on public images, and return what draws as many others as one likes.
 
     Args:
         public: images, each of whose classes has some.
-        num_classes: of the labels; 1 for images without.
-        settings: of everything.
-        memory: what was done before.
-        progress: told of the training.
-        device: where the network lies; the CPU if none is given.
+        num_classes: the number of classes of the labels; 1 for images without labels.
+        settings: every setting; None takes the defaults.
+        memory: where finished steps are kept, so that a killed run goes on; None keeps nothing.
+        progress: gives a listener for the steps of each training, by its name; None tells nobody.
+        device: where the network lies; None is the CPU.
     """
     s, shape = settings or PublicDdpm(), image_shape_of(public, num_classes)
     teach = Teaching(seed=s.seed, memory=memory or NoMemory(), progress=progress)

@@ -22,7 +22,7 @@ from privet.recipes.model import ImageShape
 from privet.recipes.releases import Drawn, Images, Kept, Labels, Memory, OnStep, balanced, told
 
 Progress = Callable[[str], OnStep]
-"""By the name of what is trained: who is told of its steps."""
+"""From the name of what is trained to what is told of its steps."""
 
 Sample = Callable[[Tensor, Sequence[int]], Tensor]
 """From labels and numbers of images to images (N, C, H, W) in [-1, 1]."""
@@ -30,15 +30,15 @@ Sample = Callable[[Tensor, Sequence[int]], Tensor]
 
 @dataclass(frozen=True, kw_only=True)
 class PublicDiffusion:
-    """Of a size for a CPU.
+    """Settings of a diffusion model of public images, by default of a size for a CPU.
 
     Args:
         widths: channels of the U-Net at each resolution.
-        blocks: residual ones at each resolution.
-        dropout: of residual blocks.
-        training: of the U-Net.
+        blocks: residual blocks at each resolution.
+        dropout: dropout rate of residual blocks.
+        training: how the U-Net is trained.
         at_once: images that are drawn together.
-        seed: of first weights and of images.
+        seed: the seed of first weights and of images.
     """
 
     widths: tuple[int, ...] = (24, 48, 64)
@@ -53,7 +53,7 @@ class PublicDiffusion:
             raise ConfigError("at_once and blocks must be 1 or more.")
 
     def first_weights(self, num_classes: int, image_shape: ImageShape) -> nn.Module:
-        """The U-Net before it has learned anything."""
+        """Make the U-Net as it is before it has learned anything."""
         height, width, channels = image_shape
         with seeded(keyed(self.seed)):
             return DenoisingUNet(
@@ -67,13 +67,13 @@ class PublicDiffusion:
             )
 
     def batch(self, number: int, num_classes: int, sample: Sample) -> tuple[Images, Labels]:
-        """One of many, with its labels; images are numbered through all of them."""
+        """Draw one batch of images with labels; images are numbered through all batches."""
         labels = balanced(self.at_once, num_classes, number)
         numbers = range(number * self.at_once, (number + 1) * self.at_once)
         return to_pixels(sample(labels, numbers)), labels.numpy()
 
     def drawn(self, num_classes: int, sample: Sample) -> Drawn:
-        """As many images as one likes."""
+        """Return what draws as many images as one likes, by `sample`."""
         return Drawn(
             batch=lambda number: self.batch(number, num_classes, sample), batch_size=self.at_once
         )
@@ -81,12 +81,12 @@ class PublicDiffusion:
 
 @dataclass(frozen=True, kw_only=True)
 class Teaching:
-    """Trains networks at noise levels, once.
+    """Trains networks at noise levels, each of them once.
 
     Args:
-        seed: of what is random.
-        memory: what was done before.
-        progress: told of trainings.
+        seed: the seed of all that is random.
+        memory: where trained networks are kept, so that a killed run goes on.
+        progress: gives a listener for the steps of each training, by its name; None tells nobody.
     """
 
     seed: int
@@ -94,7 +94,10 @@ class Teaching:
     progress: Progress | None
 
     def __call__(self, name: str, task: Task, rows: PublicRows, config: DiffusionTraining) -> None:
-        """Leaves the network with averaged weights, in evaluation mode."""
+        """Train a network, or load it if it was trained before.
+
+        It ends with averaged weights, in evaluation mode.
+        """
 
         def train() -> dict[str, Tensor]:
             on_step = None if self.progress is None else self.progress(name)
@@ -120,7 +123,7 @@ class Teaching:
 
 
 def image_shape_of(public: PublicRows, num_classes: int) -> ImageShape:
-    """Height, width and channels, if there are images of every class."""
+    """Return height, width and channels; refuse rows without images of every class."""
     if public.inputs.ndim != 4 or public.inputs.dtype != torch.uint8:
         raise DataError("A diffusion model is made of images, and the public rows are features.")
     counts = torch.bincount(public.targets, minlength=num_classes)

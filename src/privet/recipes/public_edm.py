@@ -28,13 +28,13 @@ _GUIDING = 1_000_000  # numbers of images that guides learn from: far from those
 
 @dataclass(frozen=True, kw_only=True)
 class PublicEdm(PublicDiffusion):
-    """A diffusion model of public images.
+    """Settings of an EDM of public images, with or without discriminator guidance.
 
     Args:
         sampler: how images are drawn.
         guidance: w_d, the weight of a discriminator; 0 trains none.
-        guiding: images that are drawn for it to learn from.
-        guide_iterations: of the training of the classifier, and of the discriminator.
+        guiding: how many images are drawn for the discriminator to learn from.
+        guide_iterations: training steps of the classifier, and of the discriminator.
     """
 
     sampler: Heun = field(default_factory=Heun)
@@ -72,15 +72,15 @@ def edm(
     progress: Progress | None = None,
     device: torch.device | None = None,
 ) -> Drawn:
-    """Learn from public images; draw as many others as one likes.
+    """Train an EDM on public images, and return what draws as many others as one likes.
 
     Args:
         public: images, each of whose classes has some.
-        num_classes: of the labels; 1 for images without.
-        settings: of everything.
-        memory: what was done before.
-        progress: told of trainings.
-        device: where networks lie; the CPU if none is given.
+        num_classes: the number of classes of the labels; 1 for images without labels.
+        settings: every setting; None takes the defaults.
+        memory: where finished steps are kept, so that a killed run goes on; None keeps nothing.
+        progress: gives a listener for the steps of each training, by its name; None tells nobody.
+        device: where networks lie; None is the CPU.
     """
     s, shape = settings or PublicEdm(), image_shape_of(public, num_classes)
     teach = Teaching(seed=s.seed, memory=memory or NoMemory(), progress=progress)
@@ -107,7 +107,7 @@ def _guide(
     teach: Teaching,
     device: torch.device | None,
 ) -> Guidance:
-    """A discriminator of public images and of those that are drawn without it."""
+    """Train a discriminator between public images and those that are drawn without it."""
     lessons = DiffusionTraining(iterations=s.guide_iterations, augment=None)
     first = _GUIDING // s.at_once
     batches = [unguided.batch(first + each) for each in range(-(-s.guiding // s.at_once))]

@@ -33,19 +33,19 @@ class Once(Protocol):
     """The part of a memory that an encoder needs."""
 
     def once(self, name: str, make: Callable[[], Tensors]) -> Tensors:
-        """What was made under this name before, or what is made now."""
+        """Return what was made under this name before, or make it now and remember it."""
 
 
 class WithoutPrivate(ABC):
-    """For encoders that never see a private image."""
+    """What encoders share that never see a private image."""
 
     def events(self, budget: Budget, relation: Relation) -> tuple[Event, ...]:
-        """None."""
+        """No events, since no private image is read."""
         return ()
 
     @abstractmethod
     def outline(self, shape: ImageShape, public: PublicRows | None) -> nn.Module:
-        """Every encoder has its own."""
+        """Make an encoder of the same layout at once; refuse what training would refuse."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,15 +53,15 @@ class Pretrained(WithoutPrivate):
     """A small convolutional network, trained to classify the public images.
 
     Args:
-        epochs: passes over them.
-        learning_rate: at its highest.
+        epochs: passes over the public images.
+        learning_rate: the learning rate at its highest.
         batch_size: the most images in a step.
         invert: show light images as dark ones half of the time, if they are grey. It learns to
             look at shapes; SPS and SPS+, which see nothing else, then make either.
-        shift: the furthest, in pixels.
+        shift: how far images are shifted at most, in pixels.
         norm: BatchNorm, which ends up inside the convolutions, or GroupNorm.
         activation: SiLU, which images are easily optimised through, or ReLU.
-        seed: of its weights.
+        seed: the seed of its weights.
     """
 
     epochs: int = 12
@@ -78,18 +78,18 @@ class Pretrained(WithoutPrivate):
     )
 
     def outline(self, shape: ImageShape, public: PublicRows | None) -> nn.Module:
-        """Untrained."""
+        """Make the encoder with any weights; refuse public images that cannot teach it."""
         _ = _teaching(public), self._lessons(shape)
         return self.network(shape).folded()
 
     def network(self, shape: ImageShape) -> ConvEncoder:
-        """Before it has learned anything."""
+        """Make the network as it is before it has learned anything."""
         return conv_encoder(shape[2], self.norm, self.activation)
 
     def made(
         self, shape: ImageShape, public: PublicRows | None, memory: Once, told: Told
     ) -> nn.Module:
-        """Trained once, then remembered."""
+        """Train the encoder, or load it if the memory has it."""
         public = _teaching(public)
         network = self.network(shape)
         training = PublicTraining(self, shape, public, told)
@@ -126,7 +126,7 @@ class Pretrained(WithoutPrivate):
 
 @dataclass(frozen=True, eq=False)
 class PublicTraining:
-    """What makes an encoder of public rows, and of nothing else, when it is called."""
+    """The training of an encoder on public rows, and on nothing else; a call carries it out."""
 
     encoder: Pretrained
     shape: ImageShape
@@ -134,7 +134,7 @@ class PublicTraining:
     told: Told
 
     def __call__(self) -> Tensors:
-        """Its weights."""
+        """Train the encoder, and return its weights."""
         return self.encoder._trained(self.shape, self.public, self.told)
 
 
@@ -143,7 +143,7 @@ class Procedural(Pretrained):
     """The same network, trained on images of nothing: the last resort where nothing is public.
 
     Args:
-        images: of each random process.
+        images: how many images of each random process there are.
     """
 
     images: int = 400
@@ -158,13 +158,13 @@ class Procedural(Pretrained):
             raise ConfigError(f"--encoder images is {self.images}: give 1 or more.")
 
     def outline(self, shape: ImageShape, public: PublicRows | None) -> nn.Module:
-        """Untrained."""
+        """Make the encoder with any weights."""
         return super().outline(shape, self._rows(shape, 1))
 
     def made(
         self, shape: ImageShape, public: PublicRows | None, memory: Once, told: Told
     ) -> nn.Module:
-        """Trained once, then remembered."""
+        """Train the encoder, or load it if the memory has it."""
         device = None if public is None else public.inputs.device
         rows = self._rows(shape, self.images)
         return super().made(shape, rows if device is None else rows.to(device), memory, told)
@@ -174,7 +174,7 @@ class Procedural(Pretrained):
 
 
 def conv_encoder(channels: int, norm: Norm, activation: Activation) -> ConvEncoder:
-    """Before it has learned anything."""
+    """Make a convolutional encoder as it is before it has learned anything."""
     return ConvEncoder(
         channels,
         norm=nn.BatchNorm2d if norm == "batch" else partial(group_norm, _GROUPS),

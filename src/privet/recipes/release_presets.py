@@ -51,12 +51,12 @@ _UNLABELLED: _Rates = {1: (1e-3, 1e-3)}
 
 
 def auto(system: System, situation: Situation, epsilon: float) -> Chosen[System]:
-    """Everything is open."""
+    """Leave the settings as they are: what is None will be chosen."""
     return Chosen(system, ())
 
 
 def paper(system: System, situation: Situation, epsilon: float) -> Chosen[System]:
-    """As published, for the nearest ε."""
+    """Take the published settings for the nearest ε."""
     if isinstance(system, SpsG):
         raise ConfigError("No paper has SPS-G: leave --preset out, or choose another --method.")
     if isinstance(system, Sps):
@@ -89,7 +89,7 @@ def _sps(system: Sps, situation: Situation, epsilon: float) -> Chosen[System]:
 
 
 def _grouped(settings: Sps, classes: int) -> Sps:
-    """Pseudo-classes as in D.2.1, and as many stages as in section 5.4."""
+    """Choose pseudo-classes as in D.2.1, and as many stages as in section 5.4."""
     many = classes >= 100
     per_pseudo = 10 if many else 2
     count = most_pseudo_classes(classes, per_pseudo, (2 if many else 4) * classes)
@@ -104,7 +104,7 @@ def _grouped(settings: Sps, classes: int) -> Sps:
 def _mean_embedding(
     system: DpMerf | DpMepf, situation: Situation, epsilon: float
 ) -> Chosen[System]:
-    """The paper's learning rates do not fall."""
+    """Take the settings of DP-MEPF's paper, whose learning rates do not fall."""
     side, _, channels = situation.image_shape
     grey = channels == 1
     second = system.second if isinstance(system, DpMepf) else True

@@ -42,9 +42,9 @@ Soft = Callable[[Images], Probabilities]
 OnStep = Callable[[int, int], None]
 """Told how many steps of how many are done."""
 SumOf = Callable[[Embedding, int], NoisySum]
-"""The noised sum of a stage, or of the so-manyth release, through its embedding."""
+"""From an embedding and the number of its stage or release to the noised sum."""
 EventsFor = Callable[[Budget, Relation], tuple[Event, ...]]
-"""What a budget pays for before releases."""
+"""From a budget and a relation to the events that the budget pays for before releases."""
 
 
 @runtime_checkable
@@ -52,66 +52,70 @@ class HearsLosses(Protocol):
     """An `OnStep` that wants to know losses too, which are free: of what left the hedge."""
 
     def loss(self, step: int, total: int, value: float) -> None:
-        """Of a step of so many."""
+        """Hear the loss of a step, with the number of steps that there will be."""
 
 
 class Memory(Protocol):
-    """What is done stays done: a release that was paid for, a generator, a batch of images."""
+    """Keeps what is done: a release that was paid for, a generator, a batch of images."""
 
     def once(self, name: str, make: Callable[[], Tensors]) -> Tensors:
-        """What was made under this name before, or what is made now."""
+        """Return what was made under this name before, or make it now and remember it."""
 
     def every(self, names: Sequence[str], make: Callable[[int], Tensors]) -> list[Tensors]:
-        """Likewise, of several things that do not depend on each other, by their places."""
+        """Do as `once` for independent things; `make` is given the place of each name."""
 
     def paid(self, name: str, embedding: Embedding, make: Callable[[], Tensors]) -> Tensors:
-        """Likewise, of what left the hedge through an embedding and cannot be had again."""
+        """Do as `once` for what left the hedge through an embedding and cannot be had again."""
 
     def learned(self, name: str, like: Tensors, make: Callable[[], Tensors]) -> Tensors:
-        """Likewise, of weights that private images were paid for; others of their shapes given."""
+        """Do as `once` for weights that private images were paid for; `like` has their shapes."""
 
     def unfinished(self, name: str, *, paid: bool = False) -> Tensors | None:
-        """How far something had got that is not made yet; `paid` if that cannot be had again."""
+        """Return what was kept of something that is not made yet, or None.
+
+        With `paid`, it cannot be had again.
+        """
 
     def keep(self, name: str, state: Tensors) -> None:
-        """How far it has got; forgotten once it is made."""
+        """Keep how far something has got; that is forgotten once it is made."""
 
 
 class NoMemory:
-    """Makes everything anew: for a run in one process."""
+    """Remembers nothing and makes everything anew: for a run in one process."""
 
     def once(self, name: str, make: Callable[[], Tensors]) -> Tensors:
-        """Now."""
+        """Make it now."""
         return make()
 
     def every(self, names: Sequence[str], make: Callable[[int], Tensors]) -> list[Tensors]:
-        """Now, one after the other."""
+        """Make all of them now, one after the other."""
         return [self.once(name, partial(make, place)) for place, name in enumerate(names)]
 
     def paid(self, name: str, embedding: Embedding, make: Callable[[], Tensors]) -> Tensors:
-        """Now."""
+        """Make it now."""
         return make()
 
     def learned(self, name: str, like: Tensors, make: Callable[[], Tensors]) -> Tensors:
-        """Now."""
+        """Make it now."""
         return make()
 
     def unfinished(self, name: str, *, paid: bool = False) -> Tensors | None:
-        """Never."""
+        """Return None, since nothing is kept."""
         return None
 
     def keep(self, name: str, state: Tensors) -> None:
-        """In vain."""
+        """Keep nothing."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Drawn:
-    """Images, as many as one likes.
+    """Images, as many as one likes, by the batch.
 
     Args:
-        batch: images and labels by number, the same whenever they are asked for.
+        batch: images and labels by the number of a batch, the same whenever they are asked for.
         batch_size: images in a batch.
-        soft: probabilities (N, classes) of images; none where nothing tells classes apart.
+        soft: from images to class probabilities (N, classes); None where nothing tells classes
+            apart.
     """
 
     batch: Callable[[int], tuple[Images, Labels]]
@@ -119,14 +123,14 @@ class Drawn:
     soft: Soft | None = None
 
     def batches(self, count: int) -> Iterator[tuple[Images, Labels]]:
-        """The first `count` images."""
+        """Yield the first `count` images with their labels, in batches."""
         for number in range(math.ceil(count / self.batch_size)):
             images, labels = self.batch(number)
             left = count - number * self.batch_size
             yield images[:left], labels[:left]
 
     def take(self, count: int) -> tuple[Images, Labels]:
-        """The first `count` images, at once."""
+        """Return the first `count` images with their labels, at once."""
         found = list(self.batches(count))
         images, labels = zip(*found, strict=True)
         return np.concatenate(images), np.concatenate(labels)
@@ -137,13 +141,13 @@ class Matched(Drawn):
     """Images that match noised sums, wherever these come from.
 
     Args:
-        shares: of the classes, as released.
+        shares: shares of the classes, as released.
     """
 
     shares: Tensor
 
     def certified(self, certificate: Certificate) -> Synthetic:
-        """The same images, and what they cost."""
+        """Return the same images with the certificate of what they cost."""
         own = {each.name: getattr(self, each.name) for each in fields(self)}
         return Synthetic(certificate=certificate, **own)
 
@@ -153,7 +157,7 @@ class Synthetic(Matched):
     """Images that may be shared, and what they cost.
 
     Args:
-        certificate: of the run.
+        certificate: what the images cost.
     """
 
     certificate: Certificate
@@ -161,12 +165,12 @@ class Synthetic(Matched):
 
 @dataclass(frozen=True, eq=False)
 class Release:
-    """What will leave the hedge.
+    """What will leave the hedge: a clipped and noised sum of vectors.
 
     Args:
-        embedding: of every image.
-        clip_norm: the longest vector.
-        noise_ratio: its noise multiplier against that of other releases.
+        embedding: turns an image into a vector.
+        clip_norm: the longest that a vector may be.
+        noise_ratio: its noise multiplier, as a multiple of that of other releases.
     """
 
     embedding: Embedding
@@ -181,14 +185,14 @@ def relative_noise(
     num_classes: int,
     before: Sequence[Event] = (),
 ) -> float:
-    """Of one release: its noise multiplier over the number of images in a class.
+    """Return the noise multiplier of one release over the number of images in a class.
 
     Args:
         budget: what is spent on it.
         relation: which data sets are neighbours.
-        declared_size: the number of private images; a usual one if nobody declares it.
-        num_classes: among which they are taken to be divided evenly.
-        before: what the budget pays for as well.
+        declared_size: the number of private images; None takes a usual one.
+        num_classes: how many classes there are, taken to be equally large.
+        before: events that the budget pays for as well.
     """
     [mechanism] = affordable_sums(budget, relation, [1.0], before=before)
     return mechanism.noise_multiplier * num_classes / (declared_size or USUAL_SIZE)
@@ -203,7 +207,7 @@ def hedge_noise(hedge: Hedge, num_classes: int) -> float:
 
 
 def planned(hedge: Hedge, releases: Sequence[Release]) -> list[GaussianSum]:
-    """One mechanism for each, together at the cost of the reservation; the plan is fixed."""
+    """Fix a plan whose releases together cost the reservation; return their mechanisms."""
     return planned_sums(
         hedge, [each.clip_norm for each in releases], [each.noise_ratio for each in releases]
     )
@@ -212,7 +216,7 @@ def planned(hedge: Hedge, releases: Sequence[Release]) -> list[GaussianSum]:
 def planned_sums(
     hedge: Hedge, clip_norms: Sequence[float], noise_ratios: Sequence[float] | None = None
 ) -> list[GaussianSum]:
-    """Likewise, for releases whose embeddings are not known yet.
+    """Do as `planned` for releases whose embeddings are not known yet.
 
     A plan that was fixed before decides, be it by a killed process or by an encoder's training.
     """
@@ -230,7 +234,7 @@ def planned_sums(
 def _planned_multipliers(
     releases: Sequence[GaussianRelease], ratios: Sequence[float]
 ) -> list[float] | None:
-    """Those of the plan itself, in the order of ratios; none if these make another plan."""
+    """Noise multipliers of the plan itself, in the order of ratios; None if it is another plan."""
     found = []
     for ratio in ratios if releases else ():
         wanted = releases[0].noise_multiplier / ratios[0] * ratio  # which may round otherwise
@@ -264,22 +268,22 @@ def plan_releases(
 
 
 def plan_of(before: Sequence[Event], multiplier: float, noise_ratios: Sequence[float]) -> Plan:
-    """What comes first, and releases at these multiples of a noise multiplier."""
+    """Make a plan of what comes first, and of releases at multiples of a noise multiplier."""
     releases = (GaussianRelease(noise_multiplier=multiplier * each) for each in noise_ratios)
     return Plan.of(*before, *releases)
 
 
 def other_events(plan: Plan) -> tuple[Event, ...]:
-    """All that a plan has besides releases: the steps of an encoder's training."""
+    """List the events of a plan that are no releases: the steps of an encoder's training."""
     return tuple(each for each in plan.events if not isinstance(each, GaussianRelease))
 
 
 def public_encoders(hedge: Hedge, name: str, count: int) -> tuple[str, ...]:
-    """What a certificate calls public of encoders, if nobody says: but for one that was paid for.
+    """What a certificate lists as public of encoders, but for one that was paid for.
 
     Args:
         hedge: whose plan may have paid for the training of one.
-        name: of all of them.
+        name: what the certificate calls all of them.
         count: how many there are.
     """
     if not other_events(hedge.reservation.plan):
@@ -315,14 +319,14 @@ def _sums(clip_norms: Sequence[float], multipliers: Sequence[float]) -> list[Gau
 def release_noise(
     budget: Budget, relation: Relation, ratios: Sequence[float], before: Sequence[Event] = ()
 ) -> float:
-    """The noise multiplier that a budget allows, before ratios."""
+    """The least noise multiplier, before ratios, for what `before` leaves of a budget."""
     return noise_multiplier(lambda sigma: plan_of(before, sigma, ratios), budget, relation, PLD())
 
 
 def released(
     hedge: Hedge, embedding: Embedding, mechanism: GaussianSum, memory: Memory, name: str
 ) -> NoisySum:
-    """A release, paid for once. From its spend until it is remembered, Ctrl-C waits."""
+    """Make a release, paid for once. From its spend until it is remembered, Ctrl-C waits."""
     with undisturbed() as let_through:
 
         def make() -> Tensors:
@@ -335,12 +339,12 @@ def released(
 
 
 def balanced(batch_size: int, num_classes: int, number: int = 0) -> Tensor:
-    """Labels in turn; from batch to batch, so that every prefix is as even as can be."""
+    """Labels of a batch, in turn through all batches, so that prefixes are as even as can be."""
     return (torch.arange(batch_size) + number * batch_size) % num_classes
 
 
 def soft_labels(judge: MomentDiscriminant) -> Soft:
-    """Released moments as a teacher: what else an image looks like."""
+    """Make what gives class probabilities of images, judged by released moments."""
 
     def soft(images: Images) -> Probabilities:
         batches = torch.split(torch.from_numpy(images), _BATCH)
@@ -351,7 +355,7 @@ def soft_labels(judge: MomentDiscriminant) -> Soft:
 
 
 def told(on_step: OnStep | None, total: int) -> Callable[[int, float], None]:
-    """What a synthesis tells of its steps, and of losses to those who want to hear of them."""
+    """Make what a synthesis calls after each step; it passes losses on to a `HearsLosses`."""
 
     def tell(step: int, loss: float) -> None:
         if on_step is not None:
@@ -363,11 +367,11 @@ def told(on_step: OnStep | None, total: int) -> Callable[[int, float], None]:
 
 
 class Kept:
-    """A training's checkpoints in a memory, every now and then.
+    """Keeps the state of a training in a memory, every now and then.
 
     Args:
-        memory: of the run.
-        name: under which what is trained will be remembered.
+        memory: the memory of the run.
+        name: the name under which what is trained will be remembered.
     """
 
     def __init__(self, memory: Memory, name: str) -> None:
@@ -375,11 +379,11 @@ class Kept:
         self._last = time.monotonic()
 
     def kept(self) -> Tensors | None:
-        """How far it had got."""
+        """Return the state that was kept last, or None."""
         return self._memory.unfinished(self._name)
 
     def passed(self, state: Callable[[], Mapping[str, Tensor]]) -> None:
-        """Keep it, if it is time."""
+        """Keep the state, if enough time has passed."""
         if time.monotonic() - self._last >= SECONDS_BETWEEN_CHECKPOINTS:
             self._memory.keep(self._name, dict(state()))
             self._last = time.monotonic()

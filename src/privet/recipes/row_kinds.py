@@ -21,19 +21,19 @@ from privet.recipes.presets import Preset
 
 
 class RowKind(Protocol):
-    """What is learned from."""
+    """The kind of rows that a model learns from."""
 
     @property
     def noun(self) -> str:
-        """Of several, in words; models say which they take."""
+        """The word for several rows, such as `images`; models say which they take."""
 
     @property
     def one(self) -> str:
-        """Of one, in words."""
+        """The word for one row."""
 
     @property
     def shape(self) -> Shape:
-        """Of one, as it lies behind the hedge."""
+        """The shape of one row, as it lies behind the hedge."""
 
     @property
     def pixels(self) -> bool:
@@ -45,14 +45,14 @@ class RowKind(Protocol):
 
     @property
     def loss(self) -> Loss:
-        """What is made small, one number per view."""
+        """The loss that training makes small, one number per view."""
 
     @property
     def treated_as_public(self) -> tuple[str, ...]:
-        """What was declared or learned of public rows, for the certificate."""
+        """What the certificate lists as public: what was declared or learned of public rows."""
 
     def suited(self, preset: Preset) -> Preset:
-        """A preset, with what is different for these rows."""
+        """Return a preset with what is different for these rows."""
 
     def views_fit(self, views: Views) -> bool:
         """Whether such views of these rows make sense."""
@@ -72,11 +72,11 @@ class ImageRows:
     shape: ImageShape
 
     def suited(self, preset: Preset) -> Preset:
-        """As it is."""
+        """Return the preset as it is."""
         return preset
 
     def views_fit(self, views: Views) -> bool:
-        """All but blanked-out words."""
+        """Whether such views make sense: all but blanked-out words do."""
         return not isinstance(views, MaskedWords)
 
 
@@ -100,21 +100,21 @@ class TableRows:
 
     @property
     def shape(self) -> Shape:
-        """One vector."""
+        """The shape of one row: a vector of as many numbers as its schema has."""
         return (self.schema.width,)
 
     @property
     def treated_as_public(self) -> tuple[str, ...]:
-        """Where bounds, categories and classes come from."""
+        """What the certificate says of the origin of bounds, categories and classes."""
         what = "bounds, categories and classes of the table's columns"
         return (f"{what}, as declared" if self.declared else f"public rows for {what}",)
 
     def suited(self, preset: Preset) -> Preset:
-        """No views, and the network of Nasr et al. 2023."""
+        """Return a preset without views, with the network of Nasr et al. 2023."""
         return preset.on_table()
 
     def views_fit(self, views: Views) -> bool:
-        """None but the row itself."""
+        """Whether such views make sense: none but the row itself does."""
         return isinstance(views, AsIs)
 
 
@@ -123,7 +123,7 @@ class TextRows:
     """Sequences of words, by their numbers in a vocabulary.
 
     Args:
-        length: of each.
+        length: how many words each has.
         causal: whether each word is predicted from those before it; else from all others.
     """
 
@@ -142,15 +142,18 @@ class TextRows:
 
     @property
     def shape(self) -> Shape:
-        """As many numbers as words."""
+        """The shape of one sequence: as many numbers as words."""
         return (self.length,)
 
     def suited(self, preset: Preset) -> Preset:
-        """The two blocks of Nasr et al. 2023."""
+        """Return a preset with the two blocks of Nasr et al. 2023."""
         return preset.on_text(causal=self.causal)
 
     def views_fit(self, views: Views) -> bool:
-        """The sequence itself, or with blanks: who sees all words has nothing to predict."""
+        """Whether such views make sense: the sequence itself if causal, else with blanks.
+
+        A model that sees all words has nothing to predict.
+        """
         return isinstance(views, AsIs if self.causal else MaskedWords)
 
 
@@ -162,4 +165,4 @@ TABLE_COLUMNS = {
     "ignored": Kind(Ignored),
 }
 SLOTS = {RowKind: ROW_KINDS, TableColumn: TABLE_COLUMNS}
-"""Names of what is saved."""
+"""Names of kinds of rows and columns, as configurations save them."""

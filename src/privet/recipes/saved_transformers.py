@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class _Saved(Plain):
-    """Made with the weights of a folder, and without the folder from what is remembered of it."""
+    """A transformer with a folder's weights; its outline is made without the folder."""
 
     treated_as_public = ("pretrained weights of the model, and whatever they were learned from",)
 
@@ -42,31 +42,31 @@ class _Saved(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class LocalTransformer(_Saved):
-    """A ViT or DeiT.
+    """A ViT or DeiT from a folder.
 
     Args:
-        folder: with config.json and model.safetensors.
+        folder: the folder with config.json and model.safetensors.
         architecture: the folder's config.json, so that a run needs the folder no more.
-        image_size: what images are resized to; the network's own if none.
+        image_size: what images are resized to; None takes the network's own size.
     """
 
     image_size: int | None = None
 
     def network(self, shape: Shape, num_classes: int) -> nn.Module:
-        """With the folder's weights, and a new head where its own has other classes."""
+        """Make the network with the folder's weights; its head is new if it has other classes."""
         return vision_transformer(self.folder, num_classes, image_size=self.image_size)
 
     def outline(self, shape: Shape, num_classes: int) -> nn.Module:
-        """Without the folder."""
+        """Make the network with any weights, without the folder."""
         return vision_transformer(self._config(), num_classes, image_size=self.image_size)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LocalLanguageModel(_Saved):
-    """A GPT-2 over words of public text.
+    """A GPT-2 from a folder, over words of public text.
 
     Args:
-        folder: with config.json and model.safetensors.
+        folder: the folder with config.json and model.safetensors.
         architecture: the folder's config.json, so that a run needs the folder no more.
     """
 
@@ -74,7 +74,7 @@ class LocalLanguageModel(_Saved):
     causal: ClassVar[bool] = True
 
     def network(self, shape: Shape, num_classes: int) -> nn.Module:
-        """With the folder's weights, and an untrained table of words."""
+        """Make the network with the folder's weights, and an untrained table of words."""
         return pretrained_words(self.folder, num_classes, shape[0])
 
     def learn_words(self, network: nn.Module, words: tuple[str, ...]) -> None:
@@ -83,12 +83,12 @@ class LocalLanguageModel(_Saved):
         teach_words(network, self.folder, words)
 
     def outline(self, shape: Shape, num_classes: int) -> nn.Module:
-        """Without the folder."""
+        """Make the network with any weights, without the folder."""
         return pretrained_words(self._config(), num_classes, shape[0])
 
 
 def is_gpt2(folder: Path) -> bool:
-    """Whether a folder's config.json says so."""
+    """Whether a folder's config.json names a GPT-2."""
     try:
         body = plain_json.read(folder / "config.json")
     except (OSError, ValueError):

@@ -23,14 +23,14 @@ _GLYPHS = GlyphHead()
 
 @dataclass(frozen=True, kw_only=True)
 class Eye:
-    """A network that looks at images.
+    """A network that looks at images, and the test images that it is used with.
 
     Args:
         name: in words, with all that figures depend on.
         features: what it sees.
-        probabilities: of classes, if it tells them apart.
+        probabilities: from images to class probabilities; None if it does not tell classes apart.
         test: test images that it did not learn from.
-        taught_by: those that it learned from, if it did.
+        taught_by: test images that it learned from; None if there are none.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Eye:
 
 
 Look = Callable[[PublicRows, int, OnStep | None], Eye]
-"""Made of test images and the number of their classes; tells of its training if it has one."""
+"""Makes an `Eye` of test images and the number of classes; tells of its training if it has one."""
 
 
 def _cnn(test: PublicRows, num_classes: int, on_step: OnStep | None = None) -> Eye:
@@ -68,7 +68,7 @@ def _cnn(test: PublicRows, num_classes: int, on_step: OnStep | None = None) -> E
 def _efficientnet(
     version: int, test: PublicRows, num_classes: int, on_step: OnStep | None = None
 ) -> Eye:
-    """Trained on ImageNet, whose classes are not those of the images."""
+    """An EfficientNet-Lite that was trained on ImageNet, whose classes are other ones."""
     return Eye(
         name=f"efficientnet-lite{version}, images at {_IMAGE_SIZE}×{_IMAGE_SIZE}",
         features=efficientnet_lite(version, _IMAGE_SIZE),
@@ -105,4 +105,4 @@ EXTRACTORS: Mapping[str, Look] = {
     "glyphs": _glyphs,
     "inception": _inception,
 }
-"""By their names."""
+"""What makes each extractor, by its name."""

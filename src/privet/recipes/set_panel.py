@@ -21,10 +21,12 @@ class PanelScore:
     """Test accuracies of one kind of classifier.
 
     Args:
-        classifier: which.
-        synthetic: where it learned from synthetic images alone.
-        public: where it learned from public images of the run alone, if they have the classes.
-        real: where it learned from the private images themselves: NOT private.
+        classifier: the name of the classifier.
+        synthetic: after it learned from synthetic images alone.
+        public: after it learned from public images of the run alone; None if there are none, or of
+            other classes.
+        real: after it learned from the private images themselves: NOT private; None if not asked
+            for.
     """
 
     classifier: str
@@ -33,14 +35,14 @@ class PanelScore:
     real: float | None = None
 
     def in_words(self) -> str:
-        """For a terminal."""
+        """The accuracies in one line, for a terminal."""
         beside = "" if self.public is None else f"; of public images alone {self.public:.1%}"
         real = "" if self.real is None else f"; of private images {self.real:.1%} (NOT PRIVATE)"
         return f"{self.synthetic:.1%} test accuracy{beside}{real}"
 
 
 def panel_names(text: str | None) -> tuple[str, ...]:
-    """Of `all`, or of names with commas between them."""
+    """Read `all`, or names with commas between them; None names none."""
     if text is None:
         return ()
     if text == "all":
@@ -60,16 +62,16 @@ def panel_scores(
     on_step: OnStep | None = None,
     private: Hedge | None = None,
 ) -> tuple[PanelScore, ...]:
-    """One classifier of each kind for each set, all tested on the same images.
+    """Train one classifier of each kind on each set, and test all on the same images.
 
     Args:
-        names: of the panel.
-        synthetic: what was released.
-        test: real images, not private.
-        public: with labels that mean the same classes.
-        num_classes: of all of them.
-        on_step: told of each network's training.
-        private: the private images, to be looked at outside the guarantee.
+        names: kinds of classifiers.
+        synthetic: synthetic images, as released.
+        test: test images, which are real and not private.
+        public: public images whose labels mean the same classes; None leaves them out.
+        num_classes: how many classes all of them have.
+        on_step: called with the steps done and their total in each network's training.
+        private: the private images, to be looked at outside the guarantee; None leaves them out.
     """
 
     def score(name: str, rows: PublicRows) -> float:

@@ -51,9 +51,9 @@ class Closest:
     """A synthetic image, and those nearest to it among images that the generator saw.
 
     Args:
-        synthetic: its row.
-        seen: their rows, the nearest first.
-        distances: to each of them, between features.
+        synthetic: the row of the synthetic image.
+        seen: rows of the images nearest to it, the nearest first.
+        distances: distances to each of them, between features.
     """
 
     synthetic: int
@@ -63,34 +63,34 @@ class Closest:
 
 @dataclass(frozen=True, kw_only=True)
 class SetQuality:
-    """Of a synthetic set.
+    """Figures that say how good a synthetic set is.
 
     Args:
-        extractor: what looked at images.
-        images: synthetic ones that were looked at.
-        test_images: test images that were looked at.
+        extractor: the name of what looked at images.
+        images: how many synthetic images were looked at.
+        test_images: how many test images were looked at.
         frechet: the Fréchet distance to test images; FID if Inception looked.
         kid: the kernel distance to test images; KID if Inception looked.
-        kid_std: over subsets.
-        kid_subsets: how many.
+        kid_std: standard deviation of the kernel distance over subsets.
+        kid_subsets: how many subsets there were.
         kid_subset_size: images of each set in a subset.
         mmd: the squared MMD to test images with a Gaussian kernel.
-        mmd_length_scale: of the kernel, the median distance between test images.
-        inception: the Inception score; none if the extractor tells no classes apart.
+        mmd_length_scale: length scale of that kernel: the median distance between test images.
+        inception: the Inception score; None if the extractor tells no classes apart.
         precision: the share of synthetic images among test images.
         recall: the share of test images among synthetic ones.
         density: how densely synthetic images lie among test images; about 1 if both are alike.
         coverage: the share of test images with a synthetic one near them.
-        cas: the test accuracy of a CNN that learned from synthetic images alone; none if there is
+        cas: the test accuracy of a CNN that learned from synthetic images alone; None if there is
             one class only.
-        cas_by_class: the same, for each class.
-        seen_images: those that the generator saw and that were looked at; none if it is not known
+        cas_by_class: that accuracy for each class; None for one without test images.
+        seen_images: how many images that the generator saw were looked at; None if it is not known
             what it saw.
-        memorisation: how many lie nearer to images that the generator saw than to test images: 1/2
-            where nothing is remembered.
-        copies: how many are at most a third as far from the nearest image that the generator saw
-            as from the second.
-        closest: those nearest to an image that the generator saw.
+        memorisation: the share of synthetic images nearer to images that the generator saw than to
+            test images: 1/2 where nothing is remembered.
+        copies: the share of synthetic images at most a third as far from the nearest image that the
+            generator saw as from the second.
+        closest: the synthetic images nearest to an image that the generator saw.
     """
 
     extractor: str
@@ -117,12 +117,12 @@ class SetQuality:
 
     @property
     def cas_worst_class(self) -> float | None:
-        """The share of the class that the CNN recognises least."""
+        """The accuracy in the class that the CNN recognises least; None without CAS."""
         return min((share for share in self.cas_by_class if share is not None), default=None)
 
     @property
     def cas_worst(self) -> int | None:
-        """The number of that class; of several, the first."""
+        """The number of the class that the CNN recognises least; of several, the first."""
         share = self.cas_worst_class
         return None if share is None else self.cas_by_class.index(share)
 
@@ -133,7 +133,7 @@ class SetQuality:
 
 @dataclass(frozen=True, eq=False)
 class _Looked:
-    """As many images as measures can compare, by their rows and their features."""
+    """Images that measures compare, as many as they can, by their rows and their features."""
 
     rows: Tensor
     features: Tensor
@@ -152,19 +152,21 @@ def set_quality(
     num_classes: int | None = None,
     on_step: OnStep | None = None,
 ) -> SetQuality:
-    """Every measure.
+    """Measure a synthetic set by everything that `SetQuality` has.
 
     Args:
         synthetic: images and labels.
         test: real ones that nobody learned from, declared not to be private.
-        extractor: frozen, in evaluation mode.
-        name: of the extractor.
-        probabilities: of classes, if the extractor tells them apart.
-        seen: what the generator learned from, if that is public.
-        taught_by: more test images, which the extractor learned from: they count for CAS alone.
-        training: of the CNN.
-        num_classes: as many as labels say if left out.
-        on_step: told of the CNN's training.
+        extractor: from images to features; frozen, in evaluation mode.
+        name: the extractor's name.
+        probabilities: from images to class probabilities; None if the extractor tells no classes
+            apart.
+        seen: what the generator learned from; None if that is not public.
+        taught_by: more test images, which the extractor learned from: they count for CAS alone;
+            None if there are none.
+        training: how the CNN is trained; None takes the defaults.
+        num_classes: how many classes there are; None takes as many as labels say.
+        on_step: called with the steps done and their total in the CNN's training.
     """
     if any(len(each) < LEAST for each in (synthetic, test, seen) if each is not None):
         raise DataError(f"A set of fewer than {LEAST} images has no quality to speak of.")
@@ -191,7 +193,10 @@ def classification_accuracy_score(
     num_classes: int | None = None,
     on_step: OnStep | None = None,
 ) -> Accuracy | None:
-    """CAS: of a CNN from scratch, on real images; none if there is one class only."""
+    """Compute CAS: the accuracy of a CNN of synthetic images alone on real ones.
+
+    The CNN is trained from scratch. None if there is one class only.
+    """
     classes = num_classes or 1 + max(int(each.targets.max()) for each in (synthetic, test))
     if classes == 1:
         return None
@@ -206,7 +211,7 @@ def classifier(
     training: ClassifierTraining | None = None,
     on_step: OnStep | None = None,
 ) -> nn.Sequential:
-    """A small CNN that learned from these images alone: its body, then its head."""
+    """Train a small CNN on these images alone; return its body, then its head."""
     lesson = Lesson(rows.inputs, rows.targets, num_classes)
     network = trained(NETWORKS["cnn"], lesson, training, on_step=on_step)
     assert isinstance(network, nn.Sequential)
@@ -214,20 +219,20 @@ def classifier(
 
 
 def features(extractor: Extractor, images: Tensor) -> Tensor:
-    """Of images (N, H, W, C), in batches."""
+    """Compute features of images (N, H, W, C), in batches."""
     with torch.no_grad():
         batches = torch.split(images, _BATCH)
         return torch.cat([extractor(to_float(batch)).flatten(1).float() for batch in batches])
 
 
 def _looked_at(extractor: Extractor, rows: PublicRows) -> _Looked:
-    """In random order: sets lie sorted by class, or take classes in turn."""
+    """Look at rows in random order, since sets lie sorted by class, or take classes in turn."""
     order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))[:MOST]
     return _Looked(order, features(extractor, rows.inputs[order]))
 
 
 def _compared(real: Tensor, made: Tensor) -> dict[str, Any]:
-    """All that features alone tell, by the names of figures."""
+    """Compute all figures that rest on features alone, by their names."""
     kid, scale = kernel_distance(real, made), median_distance(real)
     precision, recall = precision_and_recall(real, made)
     density, coverage = density_and_coverage(real, made)
@@ -253,14 +258,17 @@ def _together(first: PublicRows, second: PublicRows) -> PublicRows:
 
 
 def _inception(probabilities: Extractor, images: Tensor) -> float:
-    """Over all images at once: parts of a small set do not have every class."""
+    """Compute the Inception score over all images at once.
+
+    Parts of a small set do not have every class.
+    """
     return inception_score(features(probabilities, images), splits=1)
 
 
 def _remembered(
     quality: SetQuality, made: _Looked, real: _Looked, extractor: Extractor, rows: PublicRows
 ) -> SetQuality:
-    """With all that tells what the generator took over from what it saw."""
+    """Add the figures that tell what the generator took over from images that it saw."""
     seen = _looked_at(extractor, rows)
     distances, which = nearest(made.features, seen.features, min(_NEIGHBOURS, len(seen.rows)))
     return replace(

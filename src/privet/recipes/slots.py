@@ -77,12 +77,12 @@ SLOT_NAMES = tuple(_SLOTS)
 
 
 def read_slot(name: str, text: str, augment: CropFlip) -> Any:
-    """What an option such as `--views` puts into its slot.
+    """Read what an option such as `--views` puts into its slot.
 
     Args:
-        name: of the slot.
-        text: as typed; a whole number of views means as many augmentations.
-        augment: what views start from; keys change it.
+        name: the slot's name.
+        text: what was typed; a whole number of views means as many augmentations.
+        augment: the augmentation that views start from; keys change it.
     """
     if name == "views" and text.removeprefix("-").isdecimal():
         text = f"augmented:num_views={text}"
@@ -90,12 +90,12 @@ def read_slot(name: str, text: str, augment: CropFlip) -> Any:
 
 
 def slot_text(name: str, value: Any) -> str:
-    """A slot as one would type it."""
+    """Write a slot as one would type it."""
     return _text(FORMS.plain(_SLOTS[name], value))
 
 
 def model_text(model: Model) -> str:
-    """A model as one would type it."""
+    """Write a model as one would type it."""
     body = FORMS.plain(Model, model)
     return str(body["folder"]) if "folder" in body else _text(body)
 

@@ -37,16 +37,18 @@ _BATCH = 500
 
 @dataclass(frozen=True, kw_only=True)
 class SpatialPart:
-    """One part of the embedding.
+    """One part of the embedding: a layer, and which of its moments are taken.
 
     Args:
-        layer: of the encoder, or `image`.
-        size: D, of means and of second moments; the most of them if it is shared.
+        layer: the name of a layer of the encoder, or `image`.
+        size: D, the number of components of means and of second moments; if `shared`, at most so
+            many.
         grid: maps are pooled to grid × grid; 0 takes positions one by one.
-        per_class: moments of each class, or of all images together.
-        shared: means of each class, and one covariance for all of them.
-        share: of an image's squared norm, against the other parts'.
-        mean_share: of the part's squared norm that goes to means.
+        per_class: whether moments are of each class; else of all images together.
+        shared: whether there are means of each class, and one covariance for all of them.
+        share: its part of an image's squared norm, relative to the other parts.
+        mean_share: the share of the part's squared norm that goes to means; None weighs all numbers
+            alike.
         stretch: the standard deviation of public features before they are squashed.
     """
 
@@ -61,13 +63,13 @@ class SpatialPart:
 
     @property
     def name(self) -> str:
-        """Of its blocks."""
+        """The name of the part, and of its blocks in a release."""
         kind = "shared" if self.shared else "class" if self.per_class else "all"
         return f"{self.layer}@{self.grid}-{self.size}-{kind}".replace(".", "_")
 
 
 def landmarks(encoder: nn.Module) -> tuple[str, str, str]:
-    """An early, a middle and the last layer of an encoder."""
+    """Name an early, a middle and the last layer of an encoder."""
     if isinstance(encoder, ConvEncoder):
         names = [f"layers.{number}" for number in range(len(encoder.layers))]
     else:
@@ -79,7 +81,7 @@ def landmarks(encoder: nn.Module) -> tuple[str, str, str]:
 
 
 def all_landmarks(encoder: nn.Module) -> list[tuple[str, str, str]]:
-    """Those of every encoder that stands beside others."""
+    """Name the landmarks of every encoder that stands beside others."""
     return [
         (prefix + early, prefix + middle, prefix + last)
         for prefix, each in branches(encoder).items()
@@ -95,15 +97,16 @@ def spatial_embedding(
     count_weight: float,
     memory: Memory | None = None,
 ) -> Embedding:
-    """Fitted to public images, whose vectors have a mean squared norm of Σ share.
+    """Fit an embedding to public images, whose vectors get a mean squared norm of Σ share.
 
     Args:
-        encoder: whose layers are looked at.
+        encoder: the encoder whose layers are looked at.
         public: images, uint8 (N, H, W, C).
-        parts: what is taken.
-        num_classes: of the private images.
-        count_weight: of class counts.
-        memory: of components; fitted again, they may come out mirrored.
+        parts: the parts of the embedding.
+        num_classes: how many classes the private images have.
+        count_weight: the weight of class counts.
+        memory: where components are kept, since they may come out mirrored when they are fitted
+            again; None keeps nothing.
     """
     if len({part.name for part in parts}) < len(parts):
         raise ConfigError("Two parts look at the same layer in the same way: leave one out.")
@@ -133,7 +136,7 @@ def spatial_embedding(
 
 
 def _components(maps: FeatureMaps, public: Tensor, parts: Sequence[SpatialPart]) -> Tensors:
-    """Of each part: what projects its features, and what its moments are multiplied with."""
+    """Fit each part: what projects its features, and what its moments are multiplied with."""
     generator = torch.Generator().manual_seed(0)
     chosen = torch.randperm(len(public), generator=generator)[:_PUBLIC_IMAGES]
     batches = torch.split(public[chosen], _BATCH)
@@ -151,12 +154,12 @@ def _components(maps: FeatureMaps, public: Tensor, parts: Sequence[SpatialPart])
 
 
 def _enough_for(flat: Tensor) -> tuple[int, int]:
-    """How many components public rows tell from chance, and features have to spare."""
+    """How many components public rows can tell from chance, and how many features can spare."""
     return max(1, len(flat) // 4), max(1, flat.shape[1] // 2)
 
 
 def _weights(part: SpatialPart, z: Tensor) -> Tensor:
-    """Of means and of second moments."""
+    """The weights of a part's means and of its second moments."""
     mean, second = mean_squares(z)
     if part.mean_share is None:
         weights = [math.sqrt(part.share / (mean + second))] * 2

@@ -28,34 +28,36 @@ _LEAST_STEPS, _MOST_STEPS = 200, 1000
 _CLASS_LAYERS = 3
 _IN_PSEUDO = 5000  # images
 STAGES = (1 / 16, 1 / 16, 1 / 32, 1 / 32, 1 / 32)
-"""K_clip of up to five stages (SPS, Table 9)."""
+"""K_clip of each of up to five stages (SPS, Table 9)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sps:
-    """Everything that is decided before a private row is read; none leaves a choice to `chosen`.
+    """The settings of SPS, decided before a private row is read; None leaves a choice to `chosen`.
 
     Args:
-        layers: of the encoder, whose global moments are matched; every 3×3 convolution if none.
-        class_layers: how many of the last ones are matched by class too (L_C); none takes three.
-        global_size: D_G.
-        class_size: D_C.
-        clip_ratios: K_clip of each stage; their number is M.
+        layers: layers of the encoder whose global moments are matched; empty takes every
+            convolution larger than 1×1.
+        class_layers: how many of the last layers are matched by class too (L_C); None takes three.
+        global_size: D_G, the size of global projections.
+        class_size: D_C, the size of projections by class.
+        clip_ratios: K_clip of each stage; their number is M, the number of stages.
         rescale: scale class parts by √S (3.2.4).
-        pseudo_count: P; 0 uses the classes themselves.
+        pseudo_count: P, the number of pseudo-classes; 0 uses the classes themselves.
         per_pseudo: classes in a pseudo-class (N_c/p).
-        count_share: of the clip norm that a class count weighs.
-        class_weight: λ_C.
-        cleaning: of released moments; a jitter has a floor, since the less noise there is, the
-            less of it the printed algorithm leaves, and the worse moments can be matched.
-        iterations: of the first stage.
-        later_iterations: of stages after it, which start from the last stage's images.
-        learning_rate: of the first stage.
-        later_rate: of stages after it.
-        view: of images while they are optimised; none mirrors those in colour.
+        count_share: the weight of a class count, as a share of the clip norm.
+        class_weight: λ_C, the weight of class parts in the loss.
+        cleaning: how released moments are cleaned; a jitter has a floor, since the less noise there
+            is, the less of it the printed algorithm leaves, and the worse moments can be matched.
+        iterations: optimisation steps of the first stage.
+        later_iterations: optimisation steps of later stages, which start from the last stage's
+            images.
+        learning_rate: learning rate of the first stage.
+        later_rate: learning rate of later stages.
+        view: views of images while they are optimised; None mirrors those in colour.
         per_class: images of each class in a batch.
-        decay: of the averages of synthetic moments.
-        seed: of projections, pseudo-classes and starts.
+        decay: decay of the moving averages of synthetic moments.
+        seed: the seed of projections, pseudo-classes and first images.
     """
 
     layers: tuple[str, ...] = ()
@@ -88,11 +90,11 @@ class Sps:
             raise ConfigError(f"class_weight is {self.class_weight:g}: give 0 or more.")
 
     def chosen(self, situation: Situation) -> Chosen[Sps]:
-        """With choices where none were given."""
+        """Fill in settings that are None, with a reason for each choice."""
         return chosen(self, situation, [_clip_ratio, _sizes, _steps, _view])
 
     def of(self, encoder: nn.Module) -> Sps:
-        """With the layers of an encoder, where none are named."""
+        """Fill in the layers of an encoder, where none are named."""
         layers = self.layers or tuple(convolutions(encoder))
         wanted = self.class_layers
         if wanted is not None and wanted > len(layers):
@@ -104,7 +106,7 @@ class Sps:
 
     @property
     def global_coordinates(self) -> int:
-        """L · D_G^layer."""
+        """How many numbers the global parts have: L · D_G^layer."""
         return len(self.layers) * _per_layer(decided(self.global_size))
 
     @property
@@ -117,7 +119,7 @@ class Sps:
 
     @property
     def clip_norms(self) -> list[float]:
-        """K_clip √(2 L D_G^layer) of each stage."""
+        """The clip norm of each stage: K_clip √(2 L D_G^layer)."""
         longest = math.sqrt(2 * self.global_coordinates)
         return [ratio * longest for ratio in decided(self.clip_ratios)]
 
@@ -131,7 +133,7 @@ class Sps:
         )
 
     def groups(self, num_classes: int) -> Tensor:
-        """Classes or pseudo-classes."""
+        """The groups of classes that moments are taken of: classes or pseudo-classes."""
         count = decided(self.pseudo_count)
         if not count:
             return each_class(num_classes)
@@ -141,12 +143,12 @@ class Sps:
 
 @dataclass(frozen=True, kw_only=True)
 class SpsPlus(Sps):
-    """With pseudo-classes, and stages that clip around the last one's images."""
+    """The settings of SPS+: pseudo-classes, and stages that clip around the last one's images."""
 
     pseudo_count: int | None = None
 
     def chosen(self, situation: Situation) -> Chosen[Sps]:
-        """With choices where none were given."""
+        """Fill in settings that are None, with a reason for each choice."""
         return chosen(self, situation, [_pseudo_classes, _stages, _sizes, _steps, _view])
 
 
@@ -155,14 +157,17 @@ def _per_layer(size: int) -> int:
 
 
 def _clip_ratio(s: Sps, situation: Situation) -> Choice:
-    """Table 9 clips CIFAR-100, noisier by class, at half of what it clips CIFAR-10 at."""
+    """Choose the clip ratio by noise.
+
+    Table 9 clips CIFAR-100, noisier by class, at half of what it clips CIFAR-10 at.
+    """
     noise = situation.relative_noise
     ratio = 1 / 8 if noise < 1e-3 else 1 / 16
     return Choice({"clip_ratios": (ratio,)}, f"noise of {noise:.2g} for each image of a class")
 
 
 def most_pseudo_classes(num_classes: int, per_pseudo: int, wanted: int) -> int:
-    """As many different groups as are wanted, or fewer, that hold each class equally often."""
+    """The largest number of different groups, up to `wanted`, that hold classes equally often."""
     step = num_classes // math.gcd(num_classes, per_pseudo)
     return min(wanted, math.comb(num_classes, per_pseudo)) // step * step
 
@@ -186,7 +191,7 @@ def _pseudo_classes(s: Sps, situation: Situation) -> Choice:
 
 
 def _stages(s: Sps, situation: Situation) -> Choice:
-    """Two for 10 classes and four for 100, as in section 5."""
+    """Choose the number of stages: two for 10 classes and four for 100, as in section 5."""
     count = max(2, min(round(2 * math.log10(situation.num_classes)), len(STAGES)))
     because = f"{count} stages for {situation.num_classes} classes"
     return Choice({"clip_ratios": STAGES[:count]}, because)
@@ -217,7 +222,10 @@ def _sizes(s: Sps, situation: Situation) -> Choice:
 
 
 def _steps(s: Sps, situation: Situation) -> Choice:
-    """Later stages take half as many (D.2.1)."""
+    """Choose the size of batches and the number of steps.
+
+    Later stages take half as many steps (D.2.1).
+    """
     side = max(situation.image_shape[:2])
     iterations = max(_LEAST_STEPS, min(10 * side, _MOST_STEPS))
     values = {"per_class": max(1, round(_BATCH / situation.num_classes)), "iterations": iterations}

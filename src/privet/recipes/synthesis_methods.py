@@ -46,13 +46,13 @@ SYSTEMS = {
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Prepared:
-    """What needs no private row.
+    """What a method works on besides private rows.
 
     Args:
         image_shape: height, width, channels.
         num_classes: declared.
-        encoder: frozen; none where nothing is encoded.
-        public: images (N, H, W, C), for principal components.
+        encoder: the frozen encoder; None where nothing is encoded.
+        public: public images (N, H, W, C), for principal components; None if there are none.
         count: how many images are wanted.
         proportional: whether classes are as large as released counts say.
     """
@@ -71,12 +71,15 @@ def needs_encoder(system: System) -> bool:
 
 
 def knows_light_from_dark(system: System) -> bool:
-    """Whether an encoder to which both are alike will do; moments over positions need another."""
+    """Whether an encoder to which light and dark are alike will do for the method.
+
+    Moments over positions, those of SPS and SPS+, need one that tells them apart.
+    """
     return not isinstance(system, Sps)
 
 
 def stages_of(system: System) -> int:
-    """How often every image is optimised, and remembered as it was then."""
+    """How many stages optimise every image, and keep it as it then is; 0 for other methods."""
     return len(decided(system.clip_ratios)) if isinstance(system, Sps) else 0
 
 
@@ -121,13 +124,16 @@ def _check_batches(system: DpMerf | DpMepf | SpsG) -> None:
 
 
 def outline_of(system: System, prepared: Prepared) -> list[Release]:
-    """The releases by way of a few public images: quick, and refused for the same reasons."""
+    """List the releases by way of a few public images: quick, and refused for the same reasons."""
     public = None if prepared.public is None else prepared.public[:_ENOUGH]
     return releases_of(system, replace(prepared, public=public))
 
 
 def releases_of(system: System, prepared: Prepared) -> list[Release]:
-    """What will leave the hedge; of stages, which are centred on images to come, the outline."""
+    """List what will leave the hedge.
+
+    Stages are centred on images to come: theirs are an outline.
+    """
     shape, classes = prepared.image_shape, prepared.num_classes
     if isinstance(system, DpMerf):
         return dp_merf_releases(system, shape, classes)
@@ -147,11 +153,11 @@ def stage_release(
     """What leaves the hedge at one stage.
 
     Args:
-        system: with nothing left open.
+        system: the method's settings, with nothing left open.
         prepared: what needs no private row.
-        stage: from 0; SPS-G has no other.
-        centre: moments of the last stage's images, by part.
-        memory: of components that were found before.
+        stage: the stage's number, from 0; SPS-G has one only.
+        centre: moments of the last stage's images, by part; None for the first stage.
+        memory: where components are kept; None keeps nothing.
     """
     assert prepared.encoder is not None
     if isinstance(system, SpsG):
@@ -172,7 +178,7 @@ def matched(
     on_step: OnStep | None,
     device: torch.device | str = "cpu",
 ) -> Matched:
-    """One system's synthesis, of noised sums from anywhere."""
+    """Run one method's synthesis on noised sums from anywhere."""
     common: dict[str, Any] = {
         "image_shape": prepared.image_shape,
         "proportional": prepared.proportional,
@@ -200,7 +206,7 @@ def matched(
 
 
 def release_name(system: System, number: int) -> str:
-    """Under which a system remembers its so-manyth release."""
+    """The name under which a method remembers the release of this number."""
     return f"release-{number}" if isinstance(system, Sps) else RELEASE_NAMES[number]
 
 
@@ -213,7 +219,7 @@ def _components(prepared: Prepared) -> Tensor:
 def run(
     system: System, hedge: Hedge, prepared: Prepared, memory: Memory, on_step: OnStep
 ) -> Synthetic:
-    """One system's release and synthesis."""
+    """Run one method's release and synthesis."""
     common: dict[str, Any] = {
         "num_classes": prepared.num_classes,
         "proportional": prepared.proportional,

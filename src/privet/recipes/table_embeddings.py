@@ -55,18 +55,19 @@ _RELEASE, _GENERATOR = "release", "generator"
 
 @dataclass(frozen=True, kw_only=True)
 class TableMerf:
-    """What is decided before a private row is read.
+    """The settings of DP-MERF for tables, decided before a private row is read.
 
     Args:
-        size: D, of the Fourier features of numbers.
-        length_scale: of the Gaussian kernel, in numbers from -1 to 1; none takes half of √numbers.
-        count_share: of the clip norm that a class count weighs.
-        iterations: of the generator's training.
-        per_class: rows of each class in a step of it.
-        learning_rate: of Adam.
-        latent: length of the generator's noise.
+        size: D, the number of Fourier features of numbers.
+        length_scale: length scale of the Gaussian kernel, in numbers from -1 to 1; None takes half
+            of √numbers.
+        count_share: the weight of a class count, as a share of the clip norm.
+        iterations: training steps of the generator.
+        per_class: rows of each class in a training step.
+        learning_rate: learning rate of Adam.
+        latent: length of the generator's latent vectors.
         batch_size: rows that are sampled at once.
-        seed: of features, generator and rows.
+        seed: the seed of features, generator and rows.
     """
 
     size: int = 1000
@@ -89,7 +90,7 @@ class TableMerf:
 
     @property
     def training(self) -> GeneratorTraining:
-        """Of the generator."""
+        """How the generator is trained."""
         return GeneratorTraining(
             iterations=self.iterations,
             per_class=self.per_class,
@@ -103,9 +104,9 @@ class SyntheticTable:
     """Rows that anyone may have, as many as one likes, and what they cost.
 
     Args:
-        batch: rows by number, the same whenever they are asked for.
+        batch: rows by the number of a batch, the same whenever they are asked for.
         batch_size: rows in a batch.
-        shares: of the classes, as released.
+        shares: shares of the classes, as released.
         certificate: of the run.
     """
 
@@ -115,12 +116,12 @@ class SyntheticTable:
     certificate: Certificate
 
     def batches(self, count: int) -> Iterator[pa.Table]:
-        """The first `count` rows."""
+        """Yield the first `count` rows, in batches."""
         for number in range(math.ceil(count / self.batch_size)):
             yield self.batch(number).slice(0, count - number * self.batch_size)
 
     def take(self, count: int) -> pa.Table:
-        """The first `count` rows, at once."""
+        """Return the first `count` rows, at once."""
         import pyarrow as pa
 
         return pa.concat_tables(list(self.batches(count)))
@@ -144,11 +145,11 @@ def table_merf(
     Args:
         hedge: the columns of a `TableSet`, with an ε reserved.
         schema: declared, or from public rows.
-        settings: of the method.
+        settings: the method's settings; None takes the defaults.
         proportional: make classes as large as released counts say, else equally large.
-        treated_as_public: for the certificate.
-        memory: what was done before.
-        on_step: told of the generator's training.
+        treated_as_public: what the certificate lists as public.
+        memory: where finished steps are kept, so that a killed run goes on; None keeps nothing.
+        on_step: called with the steps done and their total while the generator is trained.
     """
     s, memory = settings or TableMerf(), memory or NoMemory()
     require_columns(hedge, INPUTS, TARGETS)
@@ -172,7 +173,7 @@ def table_merf(
 
 
 def table_release(schema: Schema, s: TableMerf) -> Release:
-    """Features of numbers and of categories, in the blocks of their class, and counts.
+    """Make the release: features of numbers and categories in blocks of their class, and counts.
 
     The clip norm is what such a vector has at most: nothing is clipped but what rounding adds.
     """
@@ -191,7 +192,7 @@ def table_release(schema: Schema, s: TableMerf) -> Release:
 
 
 def mixed_features(schema: Schema, s: TableMerf) -> MixedFeatures:
-    """Where the numbers and the categories of a schema lie in an encoded row."""
+    """Make the features of a schema, by where numbers and categories lie in an encoded row."""
     numeric: list[int] = []
     binary: list[int] = []
     slots: list[int] = []
@@ -225,7 +226,7 @@ def _trained(
     memory: Memory,
     on_step: OnStep | None,
 ) -> Tensors:
-    """By the distance between joint mean embeddings, MMD² up to a constant."""
+    """Train the generator by the distance between joint mean embeddings, MMD² up to a constant."""
     totals, targets = class_totals(embedding, noisy), released_moments(embedding, noisy)
     shares = (totals / totals.sum())[:, None]
 

@@ -77,14 +77,14 @@ def noise_for(
     declared: bool,
     before: Sequence[Event] = (),
 ) -> tuple[PoissonSum, Plan]:
-    """The least noise for a budget, and the plan: steps, and a count if no size is declared.
+    """Find the least noise for a budget, and the plan: steps, and a count if no size is declared.
 
     Args:
-        config: rate and number of steps.
-        budget: of everything together.
+        config: settings, among them the sampling rate and the number of steps.
+        budget: what everything together may cost.
         relation: which data sets are neighbours.
-        declared: whether the number of private rows is.
-        before: what the budget pays for first.
+        declared: whether the number of private rows is declared.
+        before: events that the budget pays for first.
     """
     count = () if declared else (size_mechanism(budget, relation).event,)
 
@@ -126,14 +126,14 @@ def private_training(
     *,
     on_step: OnStep | None = None,
 ) -> TrainedModel:
-    """Spend the whole reservation on training.
+    """Spend the whole reservation on training a model.
 
     Args:
         hedge: inputs and labels, with an ε reserved.
         model: trained in place; it ends with the averaged weights.
         config: every setting.
-        material: shapes and public rows.
-        on_step: told of every step when it is done.
+        material: shapes and public rows that the run works on.
+        on_step: called with the progress after every step; None tells nobody.
     """
     keys = Keys(config.seed)
     start = begin_training(hedge, model, config, material, keys=keys)
@@ -163,7 +163,7 @@ def begin_training(
 
 
 def prepare(model: nn.Module, config: TrainingConfig, material: Material, keys: Keys) -> EnginePlan:
-    """Everything that needs no private row: checks, the warm-up, the choice of an engine."""
+    """Do all that needs no private row: checks, the warm-up, the choice of an engine."""
     check(model, config, material, keys)
     if config.warm_up is not None:
         _warm_up(model, config, material, keys)
@@ -182,7 +182,7 @@ def take_steps(
     on_gradient: OnGradient | None = None,
     team: Team | None = None,
 ) -> TrainedModel:
-    """All steps from where the run is; the model ends with the averaged weights."""
+    """Take all steps from where the run is; the model ends with the averaged weights."""
     equation = equation_for(model, config, material, keys, start.divisor, start.engine.engine)
     steps = hedge.shared_with(team or Alone()).steps(
         start.mechanism,
@@ -218,7 +218,10 @@ def check(model: nn.Module, config: TrainingConfig, material: Material, keys: Ke
 
 
 def expected_rows(config: TrainingConfig, material: Material, size: float) -> float:
-    """b: private rows by their declared or released number, and joined public ones."""
+    """The expected number of rows in a step, b: private rows and joined public ones.
+
+    Private rows count by their declared or released number.
+    """
     joined = _joined(config, material)
     return config.sampling_rate * (size + (0 if joined is None else len(joined)))
 
@@ -231,7 +234,7 @@ def equation_for(
     divisor: float,
     engine: Engine,
 ) -> Equation:
-    """Equation 1 with all that stays the same in a run."""
+    """Make equation 1 with all that stays the same in a run."""
     return Equation(
         model=model,
         method=config.method,
@@ -289,11 +292,11 @@ def _engine_for(
     if config.engine is None:
         return plan_engine(objective, random_units)
     engine = with_physical_batch(config.engine, objective, random_units)
-    return EnginePlan(engine=engine, seconds_per_unit={}, reason="as asked")
+    return EnginePlan(engine=engine, seconds_per_unit={}, reason="as configured")
 
 
 def _warm_up(model: nn.Module, config: TrainingConfig, material: Material, keys: Keys) -> None:
-    """All but the head on rows of other classes; then everything on those of the private ones."""
+    """Warm up all but the head on rows of other classes, then all on rows of the private ones."""
     assert config.warm_up is not None
     generator = keys.generator(Purpose.WARM_UP)
     preprocess = to_float if material.pixels else nn.Identity()
@@ -328,17 +331,17 @@ class _Words:
     private_loss: Loss
 
     def view(self, rows: PublicRows, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """One view each."""
+        """Take one view of each sequence."""
         found = self.views.single(Examples(rows.inputs, rows.targets), generator)
         return found.inputs, found.targets
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """The same as behind the hedge."""
+        """Return the loss of private steps."""
         return self.private_loss(outputs, targets)
 
 
 def treated_as_public(config: TrainingConfig, material: Material) -> tuple[str, ...]:
-    """What public and synthetic rows were used for, for the certificate."""
+    """What the certificate lists as public: what public and synthetic rows were used for."""
     rows = {"public": material.public, "synthetic": material.synthetic}
     steps = {
         "gradients": config.method.needs_public_gradient,

@@ -19,23 +19,23 @@ from privet.public import PublicRows, WarmUp
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
-    """Everything that is decided before a private row is read.
+    """The settings of private training, decided before a private row is read.
 
     Args:
         method: the slots of equation 1; DP-SGD if they are left as they are.
-        sampling_rate: with which probability each row joins a step.
+        sampling_rate: the probability with which each row joins a step.
         epochs: passes over the private rows on average; steps = epochs / rate.
-        clip_norm: C.
-        learning_rate: at its highest.
-        schedule: of the learning rate.
-        ema_decay: of the moving average of weights, which is what is kept.
+        clip_norm: C, the longest that a gradient may be.
+        learning_rate: the learning rate at its highest.
+        schedule: how the learning rate changes.
+        ema_decay: decay of the moving average of weights, which is what is kept.
         keep_last: how many of the last weights are kept for ensembles.
         public_batch: rows in each public gradient.
-        warm_up: training on public rows beforehand, if any.
-        synthetic_warm_up: whether it sees synthetic rows beside real ones.
+        warm_up: training on public rows beforehand; None for none.
+        synthetic_warm_up: whether the warm-up sees synthetic rows beside real ones.
         extended: the share of public rows that join private batches.
-        engine: how gradients are taken; chosen by a short timing if not given.
-        seed: of everything that is public.
+        engine: how gradients are taken; None chooses by a short timing.
+        seed: the seed of all randomness that is public.
     """
 
     method: Method = field(default_factory=Method)
@@ -88,15 +88,15 @@ class Material:
     """What a run works on besides private rows: shapes are public, and so are these rows.
 
     Args:
-        input_shape: of one input, as it lies behind the hedge.
-        num_classes: of the private rows.
-        public: rows of the same inputs.
+        input_shape: the shape of one input, as it lies behind the hedge.
+        num_classes: how many classes the private rows have.
+        public: public rows, with inputs of the same kind; None if there are none.
         synthetic: rows of the private classes that were made of public ones; wherever public rows
             serve a step, these do too.
-        public_classes: how many classes the public rows have, if other ones.
+        public_classes: how many classes the public rows have; None if they are the private ones.
         pixels: whether inputs are bytes.
         words: whether inputs are sequences of word numbers, and so are targets.
-        loss: of private steps, one number per view, from logits and targets.
+        loss: the loss of private steps, one number per view, from logits and targets.
     """
 
     input_shape: tuple[int, ...]
@@ -110,7 +110,7 @@ class Material:
 
     @cached_property
     def same_classes(self) -> PublicRows | None:
-        """Public rows that can be learned from directly."""
+        """Public and synthetic rows of the private classes; None if there are none."""
         kinds = list(self.by_kind.values())
         if len(kinds) < 2:
             return kinds[0] if kinds else None
@@ -120,7 +120,7 @@ class Material:
 
     @property
     def by_kind(self) -> dict[str, PublicRows]:
-        """Real and synthetic rows of the private classes, as far as there are any."""
+        """Rows of the private classes that are real (`public`) or `synthetic`, if there are any."""
         real = self.public if self.public_classes is None else None
         kinds = {"public": real, "synthetic": self.synthetic}
         return {name: rows for name, rows in kinds.items() if rows is not None}

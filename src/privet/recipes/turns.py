@@ -10,11 +10,11 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False)
 class Turns:
-    """Some places of an endless row of labels.
+    """Some places of an endless sequence of labels.
 
     Args:
-        labels: a class each.
-        ranks: how many places before it have the same class.
+        labels: the class at each place.
+        ranks: how many earlier places have the same class.
     """
 
     labels: Tensor
@@ -22,12 +22,12 @@ class Turns:
 
 
 def even(num_classes: int) -> Tensor:
-    """Shares of classes that are equally large."""
+    """Return the shares of classes that are equally large."""
     return torch.full((num_classes,), 1 / num_classes, dtype=torch.float64)
 
 
 def in_turn(shares: Tensor, start: int, count: int) -> Turns:
-    """Places from `start` on, in Webster's order: the k-th of a class stands at (k + ½) / share.
+    """Labels from place `start` on, in Webster's order: the k-th of a class is at (k + ½) / share.
 
     Every prefix is the apportionment of as many seats by the Sainte-Laguë method; equal shares take
     turns. A place depends on the shares and its number alone.

@@ -18,7 +18,7 @@ _HIDDEN = 4  # times the furthest shift is half the side, as Cutout's square on 
 
 @dataclass(frozen=True)
 class _Plain:
-    """Along the gradient."""
+    """Plain steps, along the gradient."""
 
 
 _Steps = _Plain | Sharpness | Adversary
@@ -43,7 +43,7 @@ _VIEWS: dict[str, dict[str, Any]] = {
 
 
 def warm_up_steps(text: str) -> dict[str, Any]:
-    """Settings of a warm-up that `--warm-up-steps` stands for."""
+    """Read the settings of a warm-up that `--warm-up-steps` stands for."""
     found = _FORMS.read(_Steps, text, "--warm-up-steps")
     if isinstance(found, Sharpness):
         return {"sharpness": found}
@@ -51,11 +51,11 @@ def warm_up_steps(text: str) -> dict[str, Any]:
 
 
 def warm_up_views(text: str | None, preset: WarmUp, common: CropFlip) -> dict[str, Any]:
-    """Settings of a warm-up that `--warm-up-augment` stands for.
+    """Read the settings of a warm-up that `--warm-up-augment` stands for.
 
     Args:
-        text: as typed, or none for what is usual.
-        preset: whose augmentation is none where inputs are no images.
+        text: what was typed; None takes what is usual.
+        preset: the preset's warm-up, whose augmentation is None where inputs are no images.
         common: shifts and mirrors that suit these images.
     """
     if preset.augment is None:

@@ -22,9 +22,9 @@ class Noise:
     """Gaussian noise on a mean embedding, as far as the bounds see it.
 
     Args:
-        trace: tr Σ, its expected squared length.
+        trace: tr Σ, the expected squared length of the noise.
         frobenius: ‖Σ‖_F.
-        operator: ‖Σ‖_op, its variance in the noisiest direction.
+        operator: ‖Σ‖_op, the variance in the noisiest direction.
     """
 
     trace: float
@@ -38,13 +38,13 @@ class Noise:
 
     @classmethod
     def isotropic(cls, scale: float, size: int) -> Self:
-        """Of one scale in every coordinate (equation 8, where it is 2σ/m)."""
+        """Noise of one scale in every coordinate (equation 8, where it is 2σ/m)."""
         variance = scale**2
         return cls(trace=variance * size, frobenius=variance * math.sqrt(size), operator=variance)
 
     @classmethod
     def two_blocks(cls, first: float, second: float, size: int) -> Self:
-        """Of two scales, in as many coordinates each (equation 9: C₁ and C₂ times 2σ/m)."""
+        """Noise of two scales, in `size` coordinates each (equation 9: C₁ and C₂ times 2σ/m)."""
         variances = first**2, second**2
         # Printed as (C₁² + C₂²) √D, which is larger: bounds with it hold, but are looser.
         frobenius = math.hypot(*variances) * math.sqrt(size)
@@ -52,7 +52,7 @@ class Noise:
 
 
 def mean_error(noise: Noise, distance: float) -> float:
-    """On average over the noise: E |noised MMD² − MMD²| (Proposition A.1).
+    """Bound E |noised MMD² − MMD²|, the mean error over the noise (Proposition A.1).
 
     Args:
         noise: on the mean embedding.
@@ -62,12 +62,12 @@ def mean_error(noise: Noise, distance: float) -> float:
 
 
 def error(noise: Noise, distance: float, rho: float) -> float:
-    """But for probability ρ: |noised MMD² − MMD²| for one pair of sets (Proposition A.2).
+    """Bound |noised MMD² − MMD²| for one pair of sets, but for probability ρ (Proposition A.2).
 
     Args:
         noise: on the mean embedding.
         distance: ‖Σ^½ a‖.
-        rho: how likely it may fail.
+        rho: ρ, the probability with which the bound may fail.
     """
     # The printed proof loses a factor 2 on √(2/π). What is printed holds nevertheless: a normal
     # variable exceeds √(2 log(2/ρ)) deviations with probability at most ρ/2 as it is.
@@ -76,48 +76,50 @@ def error(noise: Noise, distance: float, rho: float) -> float:
 
 
 def uniform_error(noise: Noise, norm_bound: float, rho: float) -> float:
-    """But for probability ρ: the same for all pairs of sets at once (Proposition A.3).
+    """Bound |noised MMD² − MMD²| for all pairs of sets at once, but for ρ (Proposition A.3).
 
     Args:
         noise: on the mean embedding.
-        norm_bound: B, of every embedded example.
-        rho: how likely it may fail.
+        norm_bound: B, a bound on the norm of every embedded example.
+        rho: ρ, the probability with which the bound may fail.
     """
     return _squared_length(noise, rho) + 4 * norm_bound * _length(noise, rho)
 
 
 def worst_case_loss(noise: Noise, norm_bound: float, rho: float) -> float:
-    """But for probability ρ: MMD²(private minimiser) − MMD²(minimiser) (Proposition A.4).
+    """Bound MMD²(private minimiser) − MMD²(minimiser), but for ρ (Proposition A.4).
 
     Args:
         noise: on the mean embedding.
-        norm_bound: B, of every embedded example.
-        rho: how likely it may fail.
+        norm_bound: B, a bound on the norm of every embedded example.
+        rho: ρ, the probability with which the bound may fail.
     """
     # Twice the uniform error of A.3; the printed proof names A.2, which holds for one pair alone.
     return 2 * uniform_error(noise, norm_bound, rho)
 
 
 def optimistic_loss(noise: Noise, mmd: float, rho: float) -> float:
-    """But for probability ρ: the same, the smaller the better a generator can be (Proposition A.5).
+    """Bound MMD²(private minimiser) − MMD²(minimiser), but for ρ (Proposition A.5).
+
+    It is the smaller, the better a generator can be.
 
     Args:
         noise: on the mean embedding.
-        mmd: of the generator that is best without noise.
-        rho: how likely it may fail.
+        mmd: the MMD of the generator that is best without noise.
+        rho: ρ, the probability with which the bound may fail.
     """
     # 9 is a round number above 6 + 2√2 (printed as 6√2).
     return 9 * _squared_length(noise, rho) + 4 * _length(noise, rho) * mmd
 
 
 def _squared_length(noise: Noise, rho: float) -> float:
-    """Of the noise, but for probability ρ/2 (equation 14)."""
+    """A bound on the squared length of the noise, but for probability ρ/2 (equation 14)."""
     log = _log(rho)
     return noise.trace + 2 * noise.frobenius * math.sqrt(log) + 2 * noise.operator * log
 
 
 def _length(noise: Noise, rho: float) -> float:
-    """Of the noise, but for probability ρ/2 (A.3's proof).
+    """A bound on the length of the noise, but for probability ρ/2 (A.3's proof).
 
     A.3 and A.4 as printed lose the √2 here, and fail: in one dimension at ρ = 1e-6, for instance.
     """

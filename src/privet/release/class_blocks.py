@@ -27,9 +27,9 @@ class ClassBlocks:
         one of the declared classes makes its unit's norm undefined, so the unit counts for zero.
 
     Args:
-        features: rows in, a matrix of one feature vector per row out.
+        features: from a batch of units to a matrix, one feature vector per row.
         size: the number of features.
-        num_classes: declared, so known without looking.
+        num_classes: how many classes were declared.
         count_scale: the weight of a count against the features; released counts are divided by it.
         labels: the column that holds the labels.
     """
@@ -45,21 +45,21 @@ class ClassBlocks:
     )
 
     def zeros(self) -> Blocks:
-        """Sums and counts of every class."""
+        """Zeros for the feature sums and the count of every class."""
         return {
             "sums": torch.zeros(self.num_classes, self.size, dtype=self.dtype),
             "counts": torch.zeros(self.num_classes, dtype=self.dtype),
         }
 
     def norms(self, units: Units) -> Tensor:
-        """From the (unit, class) pairs that occur; the others are zero."""
+        """The norm of each unit's vector, from the (unit, class) pairs that occur."""
         pairs = self._kept[units] = self._pairs(units)
         squares = long_norms(pairs.sums).double() ** 2 + pairs.counts**2
         total: Tensor = squares.new_zeros(len(units)).index_add_(0, pairs.unit, squares)
         return total.sqrt().to(pairs.sums.dtype)
 
     def weighted_sum(self, units: Units, weights: Tensor) -> Blocks:
-        """Add each pair to its class."""
+        """Σ weight · vector, each (unit, class) pair added to its class."""
         pairs = self._kept.pop(units)
         weight = weights[pairs.unit].double()
         blocks = {name: zero.to(weight) for name, zero in self.zeros().items()}
@@ -68,7 +68,7 @@ class ClassBlocks:
         return blocks
 
     def _pairs(self, units: Units) -> _Pairs:
-        """Rows of one unit and one class, added up and divided by the unit's number of rows."""
+        """Add up the rows of one unit and one class, over the unit's number of rows."""
         labels = units[self.labels].long()
         features = at_least_single(self.features(units).detach().flatten(1))
         declared = (labels >= 0) & (labels < self.num_classes)
@@ -102,7 +102,7 @@ def _gather(rows: Tensor, group: Tensor, groups: int) -> Tensor:
 def class_means(released: NoisySum, count_scale: float) -> tuple[Tensor, Tensor]:
     """Class means and class sizes from a noised sum: post-processing, free to use.
 
-    A class whose noisy count is within its noise of zero is treated as having one such deviation.
+    A noisy count below one standard deviation of its noise is raised to that.
     """
     floor = released.noise_scale
     counts = released["counts"].clamp(min=floor) / count_scale

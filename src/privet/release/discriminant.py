@@ -1,4 +1,4 @@
-"""A discriminant straight from released moments: a baseline, a screen for settings, a teacher."""
+"""A classifier straight from released moments: a baseline, a screen for settings, a teacher."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _SHARED = 2.0  # what a part with one covariance for all classes counts: it has 
 
 @dataclass(frozen=True, eq=False)
 class MomentDiscriminant:
-    """Which class's Gaussian an image is likeliest under, parts taken as independent.
+    """A classifier by the likeliest Gaussian, with parts taken as independent.
 
     Args:
-        embedding: what was released.
-        targets: by part, one Gaussian for each class.
+        embedding: the embedding that was released.
+        targets: one Gaussian for each class, by part.
     """
 
     embedding: Embedding
@@ -30,7 +30,7 @@ class MomentDiscriminant:
 
     @classmethod
     def quadratic(cls, embedding: Embedding, targets: Mapping[str, GaussianTarget]) -> Self:
-        """Every class with its own covariance."""
+        """The discriminant in which every class has its own covariance."""
         identity = torch.eye(embedding.num_classes)
         names = [part.name for part in embedding.parts if torch.equal(part.groups, identity)]
         if not names:
@@ -39,7 +39,7 @@ class MomentDiscriminant:
 
     @classmethod
     def linear(cls, embedding: Embedding, targets: Mapping[str, GaussianTarget]) -> Self:
-        """Covariances of classes averaged, and so is their noise."""
+        """The discriminant in which all classes share the mean of their covariances."""
         pooled = {
             name: GaussianTarget(
                 each.mean,
@@ -52,11 +52,11 @@ class MomentDiscriminant:
 
     @property
     def temperature(self) -> float:
-        """What makes up for parts that are taken as independent, and are not: their number."""
+        """A temperature that makes up for dependent parts: about their number."""
         return sum(_weight(each) for each in self.targets.values())
 
     def scores(self, images: Tensor) -> Tensor:
-        """Log-likelihoods up to a constant: (N, classes)."""
+        """The log-likelihood of each class, up to a constant: (N, classes)."""
         with torch.no_grad():
             features = self.embedding.features(images)
             sources = {part.name: part.source for part in self.embedding.parts}
@@ -68,7 +68,7 @@ class MomentDiscriminant:
             ).sum(0)
 
     def probabilities(self, images: Tensor, temperature: float = 1.0) -> Tensor:
-        """Soft labels; parts are not independent, so a temperature above 1 makes up for it."""
+        """Soft labels (N, classes); a temperature above 1 makes up for dependent parts."""
         return (self.scores(images) / temperature).softmax(1)
 
 
@@ -77,7 +77,7 @@ def _weight(target: GaussianTarget) -> float:
 
 
 def _log_likelihood(target: GaussianTarget, z: Tensor) -> Tensor:
-    """Through the factors of precisions, one product for each; of positions their mean."""
+    """The log-likelihood of features under each Gaussian; of positions, their mean."""
     if z.dim() == 3:
         return _log_likelihood(target, z.flatten(0, 1)).unflatten(0, z.shape[:2]).mean(1)  # type: ignore[no-untyped-call,no-any-return]
     whitened, means = z @ target.whitening, target.mean[:, None] @ target.whitening

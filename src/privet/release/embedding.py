@@ -52,9 +52,9 @@ class Embedding:
 
     Args:
         features: from images as a data set holds them to named features.
-        parts: what becomes of them.
-        num_classes: declared, so known without looking.
-        count_weight: of the count coordinates, one for each class; 0 leaves them out.
+        parts: which moments of them are released, in which groups and at which weight.
+        num_classes: how many classes were declared.
+        count_weight: the weight of the class counts; 0 leaves them out.
     """
 
     features: Callable[[Tensor], Features]
@@ -78,7 +78,7 @@ class Embedding:
         self._check_spreads()
 
     def _check_spreads(self) -> None:
-        """A part's spread is second moments of the same features, of all images, for it alone."""
+        """Refuse a spread that is not one second moment of the part's features, for it alone."""
         parts = {part.name: part for part in self.parts}
         pairs = [(part, part.spread) for part in self.parts if part.spread is not None]
         if len({name for _, name in pairs}) < len(pairs):
@@ -99,7 +99,7 @@ class Embedding:
 
     @property
     def counts(self) -> Part | None:
-        """Counts are a part like any other: the feature 1 in the group of each class."""
+        """The part of class counts: the feature 1 in the group of each class; `None` without."""
         if not self.count_weight:
             return None
         groups = each_class(self.num_classes)
@@ -107,7 +107,7 @@ class Embedding:
 
     @property
     def all_parts(self) -> tuple[Part, ...]:
-        """Counts among them."""
+        """All parts, that of counts included."""
         return self.parts if self.counts is None else (*self.parts, self.counts)
 
     @property
@@ -126,7 +126,7 @@ class Embedding:
         }
 
     def norms(self, units: Units) -> Tensor:
-        """Over all parts."""
+        """The norm of each unit's vector over all parts."""
         with torch.no_grad():
             batch = self.batch(units["images"], self._labels(units))
             self._kept[units] = batch
@@ -135,13 +135,13 @@ class Embedding:
             return units.mean(norms.double()).to(norms.dtype)
 
     def _labels(self, units: Units) -> Tensor:
-        """Images without labels are of one class, if one is declared."""
+        """The labels of rows; all 0 where there are none and one class is declared."""
         if self.num_classes == 1 and LABELS not in units.columns:
             return torch.zeros(units.num_rows, dtype=torch.int64, device=units.offsets.device)
         return units[LABELS]
 
     def weighted_sum(self, units: Units, weights: Tensor) -> Blocks:
-        """By classes first, then by groups."""
+        """Σ weight · vector, added up by classes first, then by groups."""
         batch = self._kept.pop(units)
         rows = weights if units.single else (weights / units.sizes)[units.owner]
         with torch.no_grad():
@@ -155,7 +155,7 @@ class Embedding:
         }
 
     def batch(self, images: Tensor, labels: Tensor) -> _Batch:
-        """Images and labels, looked at once; gradients flow where images want them."""
+        """Embed images with labels once; gradients flow to images that require them."""
         count = ceil(len(images) / _TILE) if labels.device.type == "cpu" else 1
         tiles = [self._tile(some, labels.device) for some in torch.chunk(images, max(1, count))]
         found = {source: gathered([tile[source] for tile in tiles]) for source in tiles[0]}
@@ -176,12 +176,12 @@ class Embedding:
     def moments(
         self, images: Tensor, labels: Tensor, clip_norm: float | None = None
     ) -> tuple[dict[str, Moments], Tensor]:
-        """Of images that are public or synthetic: means by group, and each class's total weight.
+        """Moments of public or synthetic images by part and group, and each class's total weight.
 
         Args:
             images: as the data set holds them, or as the synthesis makes them.
-            labels: a class each.
-            clip_norm: weigh every image as if it was clipped, as private ones are.
+            labels: the class of each image.
+            clip_norm: weigh every image as if it was clipped to this norm; `None` does not.
         """
         batch = self.batch(images, labels)
         if not batch.declared.all():
@@ -200,7 +200,7 @@ class Embedding:
         return self._with_spreads(found, per_class), per_class
 
     def as_moments(self, blocks: Mapping[str, Tensor], per_class: Tensor) -> dict[str, Moments]:
-        """Released blocks over each class's total weight, as moments around zero again."""
+        """Turn released blocks into moments around zero, given each class's total weight."""
         found = {}
         for part in self.parts:
             own = {kind: blocks[f"{part.name}.{kind}"] for kind in part.weights}
@@ -208,7 +208,10 @@ class Embedding:
         return self._with_spreads(found, per_class)
 
     def _with_spreads(self, found: Mapping[str, Moments], per_class: Tensor) -> dict[str, Moments]:
-        """Means take the second moments kept for them, as if classes were equally large."""
+        """Give each part of means the second moment that another part keeps for it.
+
+        It is corrected as if classes were equally large.
+        """
         joined = dict(found)
         for part in self.parts:
             if part.spread is not None:
@@ -221,13 +224,13 @@ class Embedding:
 
 
 def mean_squares(z: Tensor) -> tuple[float, float]:
-    """Of public features: the mean squared norm of a mean, and of a packed second moment."""
+    """The mean squared norm of the means and of the packed second moments of public features."""
     found = image_moments(z, second=True)
     return float(_mean_squares(found).mean()), float(found.second_squares().mean())
 
 
 class _Batch:
-    """Some images' moments and labels."""
+    """The moments and labels of some images."""
 
     def __init__(
         self,
@@ -239,7 +242,7 @@ class _Batch:
         self.parts, self.found, self.labels, self.declared = parts, found, labels, declared
 
     def norms(self) -> Tensor:
-        """Of each image's vector; not a number where its class is not declared."""
+        """The norm of each image's vector; NaN where its class is not declared."""
         squares = torch.zeros(len(self.labels), dtype=torch.float64, device=self.labels.device)
         precision = torch.float64
         for part in self.parts:
@@ -251,11 +254,11 @@ class _Batch:
         return torch.where(self.declared, norms, torch.nan)
 
     def per_class(self, weights: Tensor, num_classes: int) -> Tensor:
-        """Σ weight of each class."""
+        """The sum of the weights of each class."""
         return weights.new_zeros(num_classes).index_add(0, self.labels, weights)
 
     def sums(self, weights: Tensor) -> dict[str, Moments]:
-        """Σ weight · f by group, without the parts' weights and centres."""
+        """Σ weight · f by part and group, without the parts' own weights and centres."""
         found = {}
         for part in self.parts:
             rows, _ = part.kinds
@@ -275,7 +278,7 @@ class _Batch:
 
 
 def _squared(part: Part, found: ImageMoments, kinds: Tensor) -> Tensor:
-    """‖weight · (f − centre)‖² over all groups of each image, in double precision, from above."""
+    """An upper bound on ‖weight · (f − centre)‖² over all groups of each image, in double."""
     if found.mean.shape != (len(kinds), part.size):
         raise PrivacyError(
             f"The features {part.source!r} are {found.mean.shape[1]} numbers, and part "

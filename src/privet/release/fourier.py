@@ -39,13 +39,13 @@ class FourierFeatures:
         length_scale: float,
         generator: torch.Generator,
     ) -> Self:
-        """Normal frequencies, of which a Gaussian kernel is made (Rahimi and Recht, 2007).
+        """Draw normal frequencies, of which a Gaussian kernel is made (Rahimi and Recht, 2007).
 
         Args:
-            image_shape: of every image.
-            size: D, an even number.
+            image_shape: the shape of every image.
+            size: D, the number of features, which is even.
             length_scale: σ, of distances between images whose pixels run from 0 to 1.
-            generator: of the frequencies.
+            generator: of the random frequencies.
         """
         if size < 2 or size % 2:
             raise ConfigError(f"Fourier features come in pairs: give an even number, not {size}.")
@@ -56,11 +56,14 @@ class FourierFeatures:
 
     @property
     def size(self) -> int:
-        """D."""
+        """D, the number of features."""
         return 2 * len(self.frequencies)
 
     def __call__(self, images: Tensor) -> Features:
-        """Of bytes (N, H, W, C) or numbers (N, C, H, W) in [-1, 1]; gradients reach the latter."""
+        """The features of bytes (N, H, W, C) or of numbers (N, C, H, W) in [-1, 1].
+
+        Gradients reach the numbers.
+        """
         pixels = _unit_pixels(images)
         if pixels.shape[1] != self.frequencies.shape[1]:
             raise ConfigError(
@@ -73,7 +76,7 @@ class FourierFeatures:
 
 
 def median_pixel_distance(images: Tensor) -> float:
-    """Between public images, as a length scale; of a thousand of them if there are more."""
+    """The median distance between public images, as a length scale; of about a thousand at most."""
     if len(images) < 2:
         raise ConfigError(f"A median of distances needs two public images, not {len(images)}.")
     step = math.ceil(len(images) / _MOST_IMAGES)
@@ -81,6 +84,6 @@ def median_pixel_distance(images: Tensor) -> float:
 
 
 def _unit_pixels(images: Tensor) -> Tensor:
-    """Rows of pixels from 0 to 1."""
+    """Images as rows of pixels from 0 to 1."""
     pixels = images if images.is_floating_point() else to_float(images)
     return (pixels.flatten(1) + 1) / 2

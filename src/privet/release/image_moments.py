@@ -29,7 +29,7 @@ class Squashed:
     """z = tanh(x Mᵀ) at each position, formed where it is needed and no earlier.
 
     Args:
-        x: (N, C) or (N, positions, C).
+        x: features before the projection, (N, C) or (N, positions, C).
         matrix: M, (D, C).
     """
 
@@ -37,7 +37,7 @@ class Squashed:
     matrix: Tensor
 
     def formed(self) -> Tensor:
-        """The features z."""
+        """Compute the features z."""
         return F.linear(self.x, self.matrix).tanh_()
 
 
@@ -45,7 +45,7 @@ class LazyFeatures(Mapping[str, Tensor]):
     """Named features that are formed when they are asked for; moments can do without.
 
     Args:
-        made_of: by name.
+        made_of: what each feature is formed from, by name.
     """
 
     def __init__(self, made_of: Mapping[str, Squashed]) -> None:
@@ -65,11 +65,11 @@ class LazyFeatures(Mapping[str, Tensor]):
 
 
 class ImageMoments(Protocol):
-    """Of N images with D features each."""
+    """Moments over positions of N images with D features each."""
 
     @property
     def mean(self) -> Tensor:
-        """Over positions: (N, D)."""
+        """The mean over positions: (N, D)."""
 
     def second_squares(self) -> Tensor:
         """‖triu(S)‖² of each image, in double precision."""
@@ -82,7 +82,10 @@ class ImageMoments(Protocol):
 
 
 def image_moments(z: Tensor | Squashed, *, second: bool) -> WrittenOut | AsPositions:
-    """Of features (N, D) or (N, positions, D); `second` says whether more than means are wanted."""
+    """Moments of features (N, D) or (N, positions, D).
+
+    `second` says whether second moments are needed, too.
+    """
     if second and isinstance(z, Squashed) and _worth_writing(z.x, len(z.matrix)):
         return WrittenOut.of(_OfSquashed.apply(z.x, z.matrix))  # type: ignore[no-untyped-call]
     features = at_least_single(z.formed() if isinstance(z, Squashed) else z)
@@ -97,7 +100,7 @@ def _worth_writing(z: Tensor, size: int) -> bool:
 
 
 def gathered(tiles: Sequence[WrittenOut | AsPositions]) -> WrittenOut | AsPositions:
-    """Of all images; what is long stays where it is."""
+    """Put tiles of images together; large second moments are not copied."""
     written = [tile for tile in tiles if isinstance(tile, WrittenOut)]
     if written:
         seconds = tuple(second for tile in written for second in tile.seconds)
@@ -106,20 +109,20 @@ def gathered(tiles: Sequence[WrittenOut | AsPositions]) -> WrittenOut | AsPositi
 
 
 def onto_kinds(kinds: Tensor, num_kinds: int, weights: Tensor) -> Tensor:
-    """(kinds, N): times rows, it is their weighted sum by kind."""
+    """A matrix (kinds, N) that, times rows (N, D), gives their weighted sums by kind."""
     numbers = torch.arange(len(kinds), device=kinds.device)
     return weights.new_zeros(num_kinds, len(kinds)).index_put((kinds, numbers), weights)
 
 
 def weighed(weights: Tensor, rows: Tensor) -> Tensor:
-    """Weights (kinds, N) times rows (N, D), as precise as weights are."""
+    """Weights (kinds, N) times rows (N, D), in the precision of the weights."""
     if weights.dtype == rows.dtype:
         return weights @ rows
     return torch.cat([weights @ some.to(weights.dtype) for some in _columns(rows)], 1)
 
 
 def squared_lengths(rows: Tensor) -> Tensor:
-    """Of rows (N, D), in double precision."""
+    """The squared length of each row of (N, D), in double precision."""
     total = torch.zeros(len(rows), dtype=torch.float64, device=rows.device)
     for some in _columns(rows):
         total = total + some.double().square().sum(1)
@@ -127,17 +130,17 @@ def squared_lengths(rows: Tensor) -> Tensor:
 
 
 def _columns(rows: Tensor) -> Sequence[Tensor]:
-    """Some after others, so that what is made of them in double precision stays in a cache."""
+    """Split rows into blocks of columns that stay in the cache in double precision."""
     return torch.split(rows, max(1, _CHUNK // max(1, len(rows))), 1)
 
 
 @dataclass(frozen=True, eq=False)
 class WrittenOut:
-    """The moments themselves.
+    """Moments of images, computed and kept in full.
 
     Args:
-        mean: (N, D).
-        seconds: (n, D, D) of some images after others, N in all.
+        mean: the means, (N, D).
+        seconds: the second moments, (n, D, D) for consecutive tiles of images, N in all.
     """
 
     mean: Tensor
@@ -145,24 +148,27 @@ class WrittenOut:
 
     @classmethod
     def of(cls, found: tuple[Tensor, Tensor]) -> WrittenOut:
-        """One batch of means and second moments."""
+        """The moments of one tile of images."""
         mean, second = found
         return cls(mean, (second,))
 
     def second_squares(self) -> Tensor:
-        """Rows in their own precision, good to 1e-6 at their length, and the rest in double."""
+        """‖triu(S)‖² of each image.
+
+        Rows are summed in their own precision, good to 1e-6 at their length, the rest in double.
+        """
         rows = torch.cat([tile.square().sum(2) for tile in self.seconds])
         diagonals = torch.cat([tile.diagonal(dim1=1, dim2=2) for tile in self.seconds])
         return (rows.double().sum(1) + diagonals.double().square().sum(1)) / 2
 
     def second_dots(self, matrices: Tensor, kinds: Tensor) -> Tensor:
-        """One product for all kinds."""
+        """⟨triu(S), triu(M)⟩ with the matrix M of the image's kind: one product for all kinds."""
         columns = halved(matrices).flatten(1).T
         dots = torch.cat([tile.flatten(1).double() @ columns for tile in self.seconds])
         return dots.gather(1, kinds[:, None])[:, 0]
 
     def second_sums(self, kinds: Tensor, num_kinds: int, weights: Tensor) -> Tensor:
-        """A thin product for each tile, over the kinds that may be in it."""
+        """Σ weight · S by kind, by a thin product for each tile over the kinds that are in it."""
         size = self.mean.shape[1]
         weights = weights.to(torch.promote_types(self.mean.dtype, weights.dtype))
         total = weights.new_zeros(num_kinds, size * size)
@@ -184,21 +190,21 @@ class WrittenOut:
 
 @dataclass(frozen=True, eq=False)
 class AsPositions:
-    """The features that moments are of.
+    """Features of images whose moments are computed when they are asked for.
 
     Args:
-        z: (N, D) or (N, positions, D).
+        z: the features, (N, D) or (N, positions, D).
     """
 
     z: Tensor
 
     @cached_property
     def mean(self) -> Tensor:
-        """The features themselves where there is one position."""
+        """The mean over positions: the features themselves where there is one position."""
         return self.z if self.z.dim() == 2 else self.z.mean(1)
 
     def second_squares(self) -> Tensor:
-        """By way of products between positions."""
+        """‖triu(S)‖² of each image, through products between positions."""
         if self.z.dim() == 2:
             squares = self.z.double().square()
             return (squares.sum(1).square() + squares.square().sum(1)) / 2
@@ -219,7 +225,7 @@ class AsPositions:
         return found
 
     def second_sums(self, kinds: Tensor, num_kinds: int, weights: Tensor) -> Tensor:
-        """Batched where kinds are equally many."""
+        """Σ weight · S by kind, batched where all kinds have equally many images."""
         rows = self._positions.to(torch.promote_types(self.z.dtype, weights.dtype))
         order = torch.argsort(kinds, stable=True)
         rows, weights = rows[order], weights.to(rows.dtype)[order] / rows.shape[1]
@@ -258,7 +264,10 @@ class _OfFeatures(torch.autograd.Function):
 
 
 class _OfSquashed(torch.autograd.Function):
-    """The same of z = tanh(x Mᵀ), a few images at a time, with the gradient to x."""
+    """mean_t z_t and S = mean_t z_t z_tᵀ for z = tanh(x Mᵀ), a few images at a time.
+
+    The gradient goes to x alone.
+    """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, matrix: Tensor) -> tuple[Tensor, Tensor]:
@@ -291,7 +300,7 @@ class _OfSquashed(torch.autograd.Function):
 
 
 def _by_features(gradients: tuple[Tensor, ...], positions: int) -> tuple[Tensor, Tensor]:
-    """A and b of the gradient z A + b."""
+    """The A and b of the gradient z A + b with respect to features z."""
     by_mean, by_second = gradients
     return by_second * (2 / positions), (by_mean / positions)[:, None]
 

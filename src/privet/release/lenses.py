@@ -26,7 +26,7 @@ class Projection:
 
     Args:
         matrix: M, (D, features).
-        mean: subtracted first.
+        mean: a vector that is subtracted first.
     """
 
     matrix: Tensor
@@ -34,13 +34,16 @@ class Projection:
 
     @classmethod
     def random(cls, num_features: int, size: int, generator: torch.Generator) -> Projection:
-        """Entries of variance 1 / features, which keeps magnitudes (SPS, A.4)."""
+        """A random projection; entries of variance 1 / features keep magnitudes (SPS, A.4)."""
         matrix = torch.randn(size, num_features, generator=generator) / num_features**0.5
         return cls(matrix, torch.zeros(num_features))
 
     @classmethod
     def principal(cls, features: Tensor, size: int, *, stretch: float = 1.0) -> Projection:
-        """Principal components of public features, each of standard deviation `stretch` there."""
+        """A projection onto principal components of public features.
+
+        Each component has standard deviation `stretch` there, before it is squashed.
+        """
         if min(features.shape) <= size:
             raise ConfigError(
                 f"{size} principal components need more than as many public images and features, "
@@ -73,20 +76,20 @@ class Projection:
 
     @property
     def size(self) -> int:
-        """D."""
+        """D, the number of features after projection."""
         return len(self.matrix)
 
     def __call__(self, features: Tensor) -> Tensor:
-        """Squashed projections of (…, features)."""
+        """Project and squash features (…, features) to (…, D)."""
         return self.unformed(features).formed()
 
     def unformed(self, features: Tensor) -> Squashed:
-        """The same, as what it is made of."""
+        """The projected features before they are formed, for moments that can do without."""
         return Squashed(features - self.mean if self._is_affine else features, self._half)
 
     @cached_property
     def _half(self) -> Tensor:
-        """2σ(x) − 1 = tanh(x / 2)."""
+        """M / 2, since 2σ(x) − 1 = tanh(x / 2)."""
         return self.matrix / 2
 
     @cached_property
@@ -96,12 +99,12 @@ class Projection:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Lens:
-    """How one map becomes features.
+    """How one of a network's maps becomes features.
 
     Args:
-        layer: of the network, or `image`.
+        layer: a layer of the network, or `image` for the pixels.
         grid: the map is averaged down to grid × grid and taken whole; 0 takes each position alone.
-        projection: applied to what is taken.
+        projection: applied to what is taken; `None` while it is still to be found.
     """
 
     layer: str
@@ -109,7 +112,7 @@ class Lens:
     projection: Projection | None = None
 
     def taken(self, found: Tensor) -> Tensor:
-        """(N, C, H, W) to (N, C · grid²) or (N, positions, C)."""
+        """Pool a map (N, C, H, W) to (N, C · grid²), or lay it out as (N, positions, C)."""
         if found.dim() < 4:  # vectors, and tokens (N, positions, C)
             return found if found.dim() == 2 or not self.grid else found.flatten(1)
         if not self.grid:
@@ -119,24 +122,24 @@ class Lens:
         return found.flatten(1)
 
     def __call__(self, found: Tensor) -> Tensor:
-        """Features of a map."""
+        """The features of a map."""
         return self.unformed(found).formed()
 
     def unformed(self, found: Tensor) -> Squashed:
-        """The same, as what they are made of."""
+        """The features of a map before they are formed, for moments that can do without."""
         assert self.projection is not None
         return self.projection.unformed(self.taken(found))
 
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """Named features of images, through lenses on one network."""
+    """A function from images to named features, through lenses on one network."""
 
     maps: FeatureMaps
     lenses: Mapping[str, Lens]
 
     def __call__(self, images: Tensor) -> Features:
-        """Of images as a data set holds them, or as a generator makes them."""
+        """The features of images, as a data set holds them or as a generator makes them."""
         found = seen_maps(self.maps, images)
         return LazyFeatures(
             {name: lens.unformed(found[lens.layer]) for name, lens in self.lenses.items()}
@@ -144,7 +147,7 @@ class Seen:
 
 
 def seen_maps(maps: FeatureMaps, images: Tensor) -> dict[str, Tensor]:
-    """Every layer, and the image itself."""
+    """The maps of every layer, and the image itself, by name."""
     pixels = images if images.is_floating_point() else to_float(images)
     return {IMAGE: pixels, **maps(pixels)}
 

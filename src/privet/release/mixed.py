@@ -54,16 +54,16 @@ class MixedFeatures:
         length_scale: float,
         generator: torch.Generator,
     ) -> Self:
-        """Normal frequencies, of which a Gaussian kernel is made (Rahimi and Recht, 2007).
+        """Draw normal frequencies, of which a Gaussian kernel is made (Rahimi and Recht, 2007).
 
         Args:
             numeric: places of numbers.
             binary: places of binary values.
             slots: places of one-hot slots.
             num_categorical: how many categories have slots.
-            size: D, an even number; of no use without numbers.
+            size: D, an even number of features of the numbers; unused where there are no numbers.
             length_scale: of distances between numbers from -1 to 1.
-            generator: of the frequencies.
+            generator: of the random frequencies.
         """
         if size < 2 or size % 2:
             raise ConfigError(f"Fourier features come in pairs: give an even number, not {size}.")
@@ -88,11 +88,11 @@ class MixedFeatures:
         return sum(self.sizes.values())
 
     def __call__(self, rows: Tensor) -> Tensor:
-        """Of encoded rows (N, width); gradients reach them."""
+        """The features of encoded rows (N, width); gradients reach the rows."""
         return torch.cat(list(self.by_kind(rows).values()), 1)
 
     def by_kind(self, rows: Tensor) -> dict[str, Tensor]:
-        """Likewise, those of numbers and those of categories."""
+        """The features of encoded rows, those of numbers and those of categories apart."""
         num_categories = len(self.binary) + self.num_categorical
         found = {}
         share = 1.0 if not (self.numeric and num_categories) else 0.5

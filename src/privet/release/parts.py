@@ -24,8 +24,8 @@ class Moments:
 
     Args:
         mean: (groups, D).
-        second: (groups, D, D), or (1, D, D) of all groups together, each weighing the same, or none
-            where only means are kept.
+        second: (groups, D, D); or (1, D, D) of all groups together, each weighing the same; or
+            `None` where only means are kept.
     """
 
     mean: Tensor
@@ -33,7 +33,10 @@ class Moments:
 
     @property
     def covariance(self) -> Tensor:
-        """As many as second moments: a single one is what groups have in common within them."""
+        """The covariance of each group.
+
+        Where there is one second moment for all groups, one covariance: what they have within them.
+        """
         assert self.second is not None
         return self.second - outer_products(self.mean, len(self.second))
 
@@ -43,14 +46,14 @@ class Part:
     """Some features' means, and second moments if they have a weight, in each group.
 
     Args:
-        name: of its blocks.
-        source: the features: (N, D), or (N, positions, D), over which an image is averaged.
-        size: D.
+        name: the name of the part, with which its blocks are named.
+        source: the name of the features (N, D) or (N, positions, D), averaged over positions.
+        size: D, the number of features.
         groups: (classes, groups) of zeros and ones: where an image of each class counts.
         mean_weight: what means are multiplied with; 0 leaves them out.
         second_weight: what second moments are multiplied with; 0 leaves them out.
         centre: subtracted in an image's own groups alone (SPS, Algorithm 6).
-        spread: the part that has second moments of the same features, for all groups together.
+        spread: the name of the part with the one second moment of these features, if any.
     """
 
     name: str
@@ -78,7 +81,10 @@ class Part:
             self._check_centre(self.centre)
 
     def _check_centre(self, centre: Moments) -> None:
-        """A centre of another shape would be spread over coordinates that norms do not count."""
+        """Refuse a centre of another shape than the part's, or one that is not finite.
+
+        It would be spread over coordinates that norms do not count.
+        """
         shape = (self.num_groups, self.size)
         wanted = {"mean": (centre.mean, shape), "second": (centre.second, (*shape, self.size))}
         for kind, (found, own) in wanted.items():
@@ -90,13 +96,13 @@ class Part:
 
     @property
     def weights(self) -> dict[str, float]:
-        """Of its blocks, by kind."""
+        """The weight of each kind of moment that is released: 'mean', 'second'."""
         weights = {"mean": self.mean_weight, "second": self.second_weight}
         return {kind: weight for kind, weight in weights.items() if weight}
 
     @property
     def num_groups(self) -> int:
-        """How many."""
+        """The number of groups."""
         return self.groups.shape[1]
 
     @property
@@ -107,7 +113,10 @@ class Part:
 
     @cached_property
     def kinds(self) -> tuple[Tensor, Tensor]:
-        """Classes that count in the same groups are one kind: (kinds, groups), kind of a class."""
+        """The distinct rows of `groups`, (kinds, groups), and which of them each class has.
+
+        Classes that count in the same groups are of one kind.
+        """
         rows, kind = torch.unique(self.groups, dim=0, return_inverse=True)
         return rows, kind
 
@@ -122,7 +131,10 @@ class Part:
         return {kind: found[kind].detach() for kind in self.weights}
 
     def packed(self, sums: Moments, totals: Tensor) -> dict[str, Tensor]:
-        """Sums by group as weighted blocks around the centre; `totals` of weights by group."""
+        """Turn sums by group into weighted blocks around the centre.
+
+        `totals` holds the sum of weights of each group.
+        """
         found = {"mean": sums.mean}
         if sums.second is not None:
             found["second"] = pack(sums.second)
@@ -131,7 +143,7 @@ class Part:
         return {kind: weight * found[kind] for kind, weight in self.weights.items()}
 
     def unpacked(self, blocks: Mapping[str, Tensor], totals: Tensor) -> Moments:
-        """The inverse, over the totals: moments."""
+        """Turn blocks back into moments, over the totals of each group: the inverse of `packed`."""
         found = {
             kind: blocks[kind] / (weight * totals[:, None]) for kind, weight in self.weights.items()
         }
@@ -142,7 +154,7 @@ class Part:
 
 
 def with_one_spread(part: Part) -> list[Part]:
-    """The means of each class, and one second moment of all images, in a part beside them."""
+    """Split a part: means of each group, and one second moment of all images beside them."""
     spread = f"{part.name}-spread"
     return [
         replace(part, second_weight=0.0, spread=spread),
@@ -151,17 +163,17 @@ def with_one_spread(part: Part) -> list[Part]:
 
 
 def outer_products(rows: Tensor, count: int) -> Tensor:
-    """Of each row with itself (x xᵀ), or their mean where one matrix stands for all rows."""
+    """The outer product x xᵀ of each row, or their mean if `count` is not the number of rows."""
     if count == len(rows):
         return rows[:, :, None] * rows[:, None, :]
     return (rows.T @ rows / len(rows))[None]
 
 
 def everyone(num_classes: int) -> Tensor:
-    """One group of all images."""
+    """A `groups` matrix with one group of all images."""
     return torch.ones(num_classes, 1)
 
 
 def each_class(num_classes: int) -> Tensor:
-    """A group for each class."""
+    """A `groups` matrix with one group for each class."""
     return torch.eye(num_classes)

@@ -26,7 +26,7 @@ class PerceptualFeatures:
         Each has norm 1 up to rounding; both are zero for an image whose maps are.
 
     Args:
-        maps: of numbers (N, C, H, W) from -1 to 1.
+        maps: a function from numbers (N, C, H, W) in [-1, 1] to named maps.
         second: whether φ₂ is wanted.
     """
 
@@ -34,14 +34,17 @@ class PerceptualFeatures:
     second: bool
 
     def __call__(self, images: Tensor) -> Features:
-        """Of bytes (N, H, W, C) or numbers (N, C, H, W) in [-1, 1]; gradients reach the latter."""
+        """The features of bytes (N, H, W, C) or of numbers (N, C, H, W) in [-1, 1].
+
+        Gradients reach the numbers.
+        """
         pixels = images if images.is_floating_point() else to_float(images)
         first = unit(torch.cat([_row(each) for each in self.maps(pixels).values()], 1))
         # The squares of φ₁ point where those of e do, and cannot overflow.
         return {"first": first, "second": unit(first.square())} if self.second else {"first": first}
 
     def size(self, image_shape: tuple[int, int, int]) -> int:
-        """Coordinates of φ₁, and of φ₂, for images (H, W, C)."""
+        """The number of coordinates of φ₁, and as many of φ₂, for images (H, W, C)."""
         with torch.no_grad():
             found = self(torch.zeros(1, *image_shape, dtype=torch.uint8))
         return found["first"].shape[1]
@@ -55,25 +58,25 @@ def pooled(maps: FeatureMaps, layer: str) -> PerceptualFeatures:
 
 
 def _pooled(found: Tensor) -> Tensor:
-    """Maps (N, C, H, W) and tokens (N, T, C) to (N, C)."""
+    """Average maps (N, C, H, W) and tokens (N, T, C) over positions, to (N, C)."""
     if found.dim() == 4:
         return found.mean((2, 3))
     return found.mean(1) if found.dim() == 3 else found
 
 
 def _row(found: Tensor) -> Tensor:
-    """Channels last, as maps lie in memory: nothing is turned around, here or on the way back."""
+    """Flatten each map to a row, channels last as maps lie in memory, so that nothing is copied."""
     return (found.movedim(1, -1) if found.dim() == 4 else found).flatten(1)
 
 
 def unit(rows: Tensor) -> Tensor:
-    """Rows of length 1, but zeros stay zeros, with a slope that is finite."""
+    """Scale rows to length 1; rows of zeros stay zeros, with a finite gradient."""
     found: Tensor = _Unit.apply(rows)  # type: ignore[no-untyped-call]
     return found
 
 
 class _Unit(torch.autograd.Function):
-    """Its gradient in a few sweeps over the rows, where autograd takes twice as many."""
+    """Row normalisation whose gradient takes half as many sweeps as by autograd."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor) -> Tensor:

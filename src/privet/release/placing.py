@@ -1,4 +1,4 @@
-"""Embeddings and targets where a run computes: all that is made of tensors moves together."""
+"""Moving embeddings and targets, and all tensors inside them, to the device of a run."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Value = TypeVar("Value")
 
 
 def placed(embedding: Embedding, device: torch.device) -> Embedding:
-    """Features are computed there, wherever images come from."""
+    """An embedding whose features are computed on a device, wherever images lie."""
     return replace(embedding, features=_There(moved(embedding.features, device), device))
 
 
 def moved(value: Value, device: torch.device) -> Value:
-    """Tensors, networks, and mappings and dataclasses of them; networks in place."""
+    """Move tensors, networks (in place), and mappings and dataclasses of them to a device."""
     found: Any = value
     if isinstance(value, Tensor | nn.Module):
         found = value.to(device)
@@ -35,11 +35,11 @@ def moved(value: Value, device: torch.device) -> Value:
 
 @dataclass(frozen=True, eq=False)
 class _There:
-    """Features on a device."""
+    """A feature function that runs on a device."""
 
     features: Callable[[Tensor], Features]
     device: torch.device
 
     def __call__(self, images: Tensor) -> Features:
-        """Of images from anywhere."""
+        """Move images to the device and compute their features."""
         return self.features(images.to(self.device))

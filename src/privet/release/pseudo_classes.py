@@ -20,17 +20,17 @@ Group = frozenset[int]
 def pseudo_classes(
     num_classes: int, count: int, per_group: int, generator: torch.Generator
 ) -> Tensor:
-    """Which classes are in which pseudo-class: (classes, pseudo-classes) of zeros and ones.
+    """Draw which classes are in which pseudo-class: (classes, pseudo-classes) of zeros and ones.
 
     Every pseudo-class holds as many classes, every class is in as many pseudo-classes, and no two
     pseudo-classes are the same. The rank is as full as some draws could make it, so that what is
     known of pseudo-classes tells classes apart.
 
     Args:
-        num_classes: C.
-        count: P, how many pseudo-classes.
-        per_group: N_c/p, classes in each.
-        generator: decides everything.
+        num_classes: C, the number of classes.
+        count: P, the number of pseudo-classes.
+        per_group: N_c/p, the number of classes in each.
+        generator: the only source of randomness.
     """
     _check(num_classes, count, per_group)
     best, best_rank = torch.empty(0), -1
@@ -68,7 +68,7 @@ def _check(num_classes: int, count: int, per_group: int) -> None:
 def _groups(
     num_classes: int, count: int, per_group: int, generator: torch.Generator
 ) -> list[Group]:
-    """Different groups, each class in as many."""
+    """Draw different groups that hold every class equally often."""
     if 2 * count > math.comb(num_classes, per_group):
         # All groups hold each class equally often, and so do those that an even choice leaves.
         everything = [frozenset(group) for group in combinations(range(num_classes), per_group)]
@@ -84,7 +84,7 @@ def _groups(
 
 
 def _dealt(num_classes: int, count: int, per_group: int, generator: torch.Generator) -> list[Group]:
-    """Classes that were dealt least often come first: even, but groups may be equal."""
+    """Deal classes to groups, the least often dealt first: evenly, but groups may be equal."""
     groups, dealt = [], torch.zeros(num_classes)
     for _ in range(count):
         order = (dealt + torch.rand(num_classes, generator=generator)).argsort()[:per_group]

@@ -1,4 +1,4 @@
-"""What a release will show above its noise, foretold from public images before it is paid for."""
+"""How far a release will stand above its noise, predicted from public images beforehand."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class BlockSignal:
 
     Args:
         name: part and kind, as in the release.
-        coordinates: of all groups.
+        coordinates: the number of coordinates in all groups.
         signal: of means or second moments around the part's centre (zero, if it has none).
-        noise: standard deviation of what noise adds to them.
+        noise: the standard deviation of what noise adds to them.
     """
 
     name: str
@@ -34,7 +34,7 @@ class BlockSignal:
 
     @property
     def ratio(self) -> float:
-        """Signal over noise: far below 1, the block is noise."""
+        """Signal over noise; far below 1, the block is all noise."""
         return self.signal / self.noise if self.noise else math.inf
 
 
@@ -46,19 +46,19 @@ def predicted_signals(
     noise_multiplier: float,
     class_totals: Tensor,
 ) -> list[BlockSignal]:
-    """Signal and noise of every block, as if private images were like public ones.
+    """Predict signal and noise of every block, as if private images were like public ones.
 
     A class without public images is taken to look like all of them together; so is every class if
-    labels are left out, or name other classes than the declared ones. Clipping is foretold too:
-    what is divided by is the expected total weight of a group.
+    labels are left out, or name other classes than the declared ones. Clipping is predicted too:
+    sums are divided by the expected total weight of a group.
 
     Args:
-        embedding: to be released.
-        images: public.
-        labels: of the public images; None where they have nothing to do with the classes.
-        clip_norm: of the release.
-        noise_multiplier: of the release.
-        class_totals: (classes,) private images of each class, declared or assumed to be equal.
+        embedding: the embedding to be released.
+        images: public images.
+        labels: classes of the public images; `None` where they say nothing of the declared classes.
+        clip_norm: the clip norm of the release.
+        noise_multiplier: the noise multiplier of the release.
+        class_totals: (classes,) the number of private images of each class, declared or assumed.
     """
     if class_totals.shape != (embedding.num_classes,) or not (class_totals > 0).all():
         raise ConfigError(f"Give {embedding.num_classes} class totals above 0: {class_totals}.")
@@ -92,7 +92,7 @@ def _expected(
     clip_norm: float,
     class_totals: Tensor,
 ) -> tuple[dict[str, Moments], Tensor]:
-    """The clipped sum that so many images of each class would have, and their weights' sums."""
+    """The expected clipped sums for so many images of each class, and total weights by class."""
     stand_ins = _stand_ins(labels, len(class_totals), len(images))
     shares = class_totals / stand_ins.sum(1)
     sums: dict[str, Moments] = {}
@@ -112,7 +112,7 @@ def _expected(
 
 
 def _stand_ins(labels: Tensor | None, num_classes: int, count: int) -> Tensor:
-    """(classes, images): which stand in for a class, its own, or all if it has none."""
+    """A mask (classes, images) of what stands in for a class: its own images, or all if none."""
     if labels is None:
         return torch.ones(num_classes, count, dtype=torch.bool)
     own = labels == torch.arange(num_classes)[:, None]
@@ -120,7 +120,7 @@ def _stand_ins(labels: Tensor | None, num_classes: int, count: int) -> Tensor:
 
 
 def _seen(embedding: Embedding, images: Tensor) -> Embedding:
-    """The same, of places among images that are looked at once."""
+    """An embedding over places among these images, whose features are computed once."""
     found = embedding.features(images)
     return replace(
         embedding, features=lambda places: {name: each[places] for name, each in found.items()}

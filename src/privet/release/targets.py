@@ -24,7 +24,7 @@ class GaussianTarget:
     Args:
         mean: (groups, D).
         covariance: (groups or 1, D, D), positive definite, jitter included.
-        jitter: (groups or 1,), which the synthetic side adds as well.
+        jitter: (groups or 1,), what was added to the diagonal; the synthetic side adds it too.
     """
 
     mean: Tensor
@@ -33,7 +33,7 @@ class GaussianTarget:
 
     @cached_property
     def log_determinant(self) -> Tensor:
-        """Of the covariance."""
+        """The log-determinant of each covariance."""
         return torch.logdet(self.covariance)
 
     @cached_property
@@ -50,15 +50,15 @@ class Cleaning:
     """How noised moments become proper Gaussians.
 
     Args:
-        jitter: γ, times the most negative eigenvalue (SPS, Algorithm 3).
-        shared_jitter: likewise, of covariances that all groups share: they are large and have one
+        jitter: γ; this times the most negative eigenvalue is added (SPS, Algorithm 3).
+        shared_jitter: the same for covariances that all groups share: they are large and have one
             noise, which shows in that eigenvalue.
-        least_jitter: at least this much, in units of squared features.
-        even_jitter: as much for every group, their mean: what is likeliest under one group must not
-            hang on how much was added to each.
-        shrinkage: how far each group's covariance moves to the mean of all groups'; none follows
-            the noise (James and Stein): as far as the groups' differences are noise.
-        least_shrinkage: at least so far then.
+        least_jitter: the least that is added, in units of squared features.
+        even_jitter: add the mean jitter to every group: which group is likeliest must not hang on
+            how much was added to each.
+        shrinkage: how far each group's covariance moves to the mean of all groups; `None` goes as
+            far as the groups' differences are noise (James and Stein).
+        least_shrinkage: the least shrinkage where `shrinkage` is `None`.
     """
 
     jitter: float = 2.0
@@ -77,10 +77,10 @@ class Cleaning:
             raise ConfigError("Jitters must be positive and the shrinkage between 0 and 1.")
 
     def __call__(self, moments: Moments, noise: Tensor) -> GaussianTarget:
-        """Clipped eigenvalues, and a jitter of the size of what noise made negative.
+        """Clip negative eigenvalues to 0 and add a jitter of the size of the most negative one.
 
         Args:
-            moments: as released.
+            moments: the noised moments as released.
             noise: the standard deviation of each second moment's noise, by group.
         """
         assert moments.second is not None
@@ -114,7 +114,7 @@ class Cleaning:
 
 
 def class_totals(embedding: Embedding, released: NoisySum) -> Tensor:
-    """Each class's released total weight, at least one deviation of its noise."""
+    """Each class's released total weight, raised to at least one deviation of its noise."""
     if embedding.counts is None:
         raise ConfigError("This release holds no counts: declare them.")
     least = released.noise_scale
@@ -122,7 +122,7 @@ def class_totals(embedding: Embedding, released: NoisySum) -> Tensor:
 
 
 def class_shares(embedding: Embedding, released: NoisySum) -> Tensor:
-    """Each class's share of the images, as released; of equal ones if nothing is left of counts."""
+    """Each class's released share of the images; equal shares if no count is above 0."""
     if embedding.counts is None:
         raise ConfigError("This release holds no counts: declare them.")
     counts = released[f"{COUNTS}.mean"][:, 0].double().clamp(min=0)
@@ -134,7 +134,7 @@ def class_shares(embedding: Embedding, released: NoisySum) -> Tensor:
 def released_moments(
     embedding: Embedding, released: NoisySum, declared: Tensor | None = None
 ) -> dict[str, Moments]:
-    """Moments by part and group, over released counts or over declared ones."""
+    """Released moments by part, over released class counts or over declared ones."""
     totals = class_totals(embedding, released) if declared is None else declared
     return embedding.as_moments(released.blocks, totals)
 
@@ -142,7 +142,7 @@ def released_moments(
 def gaussian_targets(
     embedding: Embedding, released: NoisySum, cleaning: Cleaning, declared: Tensor | None = None
 ) -> dict[str, GaussianTarget]:
-    """Cleaned Gaussians of all moments that have second ones."""
+    """Cleaned Gaussians of all parts that have second moments, by name."""
     totals = class_totals(embedding, released) if declared is None else declared
     moments = released_moments(embedding, released, declared)
     parts = {part.name: part for part in embedding.parts}

@@ -9,18 +9,18 @@ from torch import Tensor
 
 
 def packed_size(size: int) -> int:
-    """Numbers in the upper triangle."""
+    """How many numbers the upper triangle of a square matrix of this size has."""
     return size * (size + 1) // 2
 
 
 def pack(matrices: Tensor) -> Tensor:
-    """(…, D, D) to (…, D(D+1)/2)."""
+    """Turn symmetric matrices (…, D, D) into their upper triangles (…, D(D+1)/2)."""
     rows, columns = _places(matrices.shape[-1])
     return matrices[..., rows, columns]
 
 
 def unpack(triangles: Tensor, size: int) -> Tensor:
-    """The inverse, symmetric."""
+    """Turn upper triangles back into symmetric matrices: the inverse of `pack`."""
     rows, columns = _places(size)
     matrices = triangles.new_zeros(*triangles.shape[:-1], size, size)
     matrices[..., rows, columns] = triangles

@@ -18,17 +18,17 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """Lines over one axis.
+    """A chart of one or more lines over a common axis.
 
     Args:
-        title: of the chart.
-        across: what the horizontal axis is.
-        up: what the vertical axis is.
+        title: the title of the chart.
+        across: the name of the horizontal axis.
+        up: the name of the vertical axis.
         lines: points of each line, by name.
         percent: whether values are shares, to be shown in per cent.
         limit: a value that lines are to stay below, drawn across.
         bounds: points that a line is to stay below, by its name: dashed, in its colour.
-        logarithmic: both axes, which are both shares then.
+        logarithmic: whether both axes are logarithmic; both are then shares.
     """
 
     title: str
@@ -41,7 +41,7 @@ class Curve:
     logarithmic: bool = False
 
     def described(self) -> str:
-        """In words, for those who do not see it."""
+        """A description of the chart in words, for those who do not see it."""
         ends = (
             f"{name} goes from {self.worded(points[0][1])} to {self.worded(points[-1][1])}"
             for name, points in self.lines.items()
@@ -55,13 +55,13 @@ class Curve:
         return f"{self.title}, {self.up} over {self.across}: {'; '.join(ends)}.{limit}{bounds}"
 
     def worded(self, value: float) -> str:
-        """A value of the vertical axis."""
+        """A value of the vertical axis as a text."""
         return f"{100 * value:.3g}%" if self.percent else f"{value:.3g}"
 
 
 @dataclass(frozen=True)
 class _Axis:
-    """From values to places."""
+    """A linear map from values to places on the page."""
 
     first: int
     last: int
@@ -71,7 +71,7 @@ class _Axis:
 
     @classmethod
     def over(cls, values: Sequence[float], start: float, end: float, least: float = 0.0) -> _Axis:
-        """Whole steps around all values, `least` long or longer: small changes look small."""
+        """An axis around all values, `least` long or longer so that small changes look small."""
         low, high = min(values), max(values)
         if high - low < least:
             high = max(high, min((low + high + least) / 2, 1.0))  # no share is more than all
@@ -86,13 +86,13 @@ class _Axis:
 
     @property
     def ticks(self) -> list[float]:
-        """Round values from end to end."""
+        """The round values at which the axis has ticks, from end to end."""
         return [round(number * self.step, 12) for number in range(self.first, self.last + 1)]
 
 
 @dataclass(frozen=True)
 class _PowersOfTen:
-    """From values to places, evenly by their logarithms; what is below the first lies on it."""
+    """A logarithmic map from values to places; values below the first power lie on it."""
 
     first: int
     last: int
@@ -101,7 +101,7 @@ class _PowersOfTen:
 
     @classmethod
     def over(cls, values: Sequence[float], start: float, end: float) -> _PowersOfTen:
-        """Whole powers around all values above 0."""
+        """An axis of whole powers of ten around all values above 0."""
         powers = [math.log10(each) for each in values if each > 0] or [0.0]
         first, last = math.floor(min(powers) + 1e-9), math.ceil(max(powers) - 1e-9)
         return cls(first, max(last, first + 1), start, end)
@@ -113,7 +113,7 @@ class _PowersOfTen:
 
     @property
     def ticks(self) -> list[float]:
-        """Every power of ten."""
+        """The powers of ten at which the axis has ticks."""
         return [10.0**power for power in range(self.first, self.last + 1)]
 
 
@@ -127,7 +127,7 @@ _AnyAxis = _Axis | _PowersOfTen
 
 
 def line_chart(curve: Curve) -> Markup:
-    """An SVG element with its description, axes and lines."""
+    """Draw a chart as an SVG element, with its description."""
     limit = [] if curve.limit is None else [curve.limit]
     across, up = _axes(curve, limit)
     told = curve.worded if curve.logarithmic else "{:g}".format

@@ -17,12 +17,12 @@ from privet.report.story import Bar, Fact, Story
 
 
 def page(story: Story) -> str:
-    """Of one run."""
+    """The HTML page of one run."""
     return _template("page.html").render(story=story, version=__version__)
 
 
 def comparison(stories: Sequence[Story]) -> str:
-    """Of several runs beside each other."""
+    """The HTML page that compares several runs."""
     return _template("comparison.html").render(
         stories=stories,
         cautions=_cautions(stories),
@@ -34,7 +34,7 @@ def comparison(stories: Sequence[Story]) -> str:
 
 
 def _cautions(stories: Sequence[Story]) -> list[str]:
-    """Why figures of these runs may not be compared."""
+    """Reasons why figures of these runs may not be compared."""
     found = []
     for name in ("δ", "relation", "unit of privacy"):
         values = {_fact(each.privacy.facts, name) for each in stories} - {None}
@@ -55,7 +55,7 @@ class _Budget:
 
 
 def _budgets(stories: Sequence[Story]) -> list[_Budget]:
-    """One for each ledger, however many of the runs draw on it; bars of these runs stand out."""
+    """One budget for each ledger, however many runs draw on it; bars of these runs stand out."""
     found: dict[tuple[str, ...], list[tuple[Bar, ...]]] = {}
     notes: dict[tuple[str, ...], str] = {}
     for each in (story.privacy for story in stories):
@@ -80,7 +80,7 @@ def _fact(facts: Sequence[Fact], name: str) -> str | None:
 
 
 def _together(stories: Sequence[Story]) -> list[Curve]:
-    """Curves of one title in one chart, a line for each run."""
+    """Charts that each hold the curves of one title, a line for each run."""
     found: dict[str, Curve] = {}
     for story in stories:
         for curve in story.curves:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Fact:
-    """A name and what it is."""
+    """A named fact, as it is printed."""
 
     name: str
     value: str
@@ -34,13 +34,13 @@ class Figure:
 
 @dataclass(frozen=True)
 class Bar:
-    """One of several lengths beside each other.
+    """One bar of a bar chart.
 
     Args:
-        name: of what is measured.
-        share: of the longest there could be, from 0 to 1; none if there is nothing to show.
-        value: as it is printed.
-        own: whether it belongs to the run that is told of.
+        name: what the bar stands for.
+        share: its length from 0 to 1, of the longest possible; `None` if there is nothing to show.
+        value: the value as it is printed.
+        own: whether it belongs to the run that the page is about.
     """
 
     name: str
@@ -51,14 +51,14 @@ class Bar:
 
 @dataclass(frozen=True, kw_only=True)
 class Measure:
-    """A metric, with all that it takes to read it.
+    """A metric, with all that is needed to read it.
 
     Args:
         name: of the metric.
         value: as it is printed.
         better: "higher", "lower", or a value to be near to.
-        span: what it can be.
-        meaning: in a sentence.
+        span: the range of possible values.
+        meaning: what it means, in a sentence.
         on: what it was computed on, and by what.
     """
 
@@ -103,7 +103,7 @@ class Samples:
 
     Args:
         name: of the class.
-        png: a picture of them; none if there are no images.
+        png: a picture of them; `None` if there are no images.
         count: how many it shows.
         total: how many the set has.
         width: of the picture, in pixels.
@@ -124,12 +124,12 @@ class Samples:
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """Lines of cells.
+    """A table for a page.
 
     Args:
-        caption: what they are.
-        head: names of columns.
-        rows: as they are printed.
+        caption: what the table shows.
+        head: the names of the columns.
+        rows: the cells of each row, as they are printed.
     """
 
     caption: str
@@ -160,7 +160,7 @@ class Attacks:
 
 @dataclass(frozen=True, kw_only=True)
 class Story:
-    """All that is told of one run.
+    """Everything that a page tells of one run.
 
     Args:
         name: what to call it beside others.

@@ -14,3 +14,8 @@ def __getattr__(name: str) -> Any:
     if name in __all__:
         return getattr(import_module("privet.runs.loading"), name)
     raise AttributeError(f"module 'privet.runs' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """List what can be used, imported or not."""
+    return __all__

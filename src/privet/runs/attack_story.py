@@ -35,7 +35,7 @@ Found = Mapping[str, Any]
 
 
 def attack_story(path: Path) -> Attacks:
-    """From the file alone.
+    """Read from the file of `privet audit attack` what a page tells of it.
 
     Raises:
         DataError: if it is not what `privet audit attack` wrote.
@@ -174,7 +174,7 @@ def _cell(figure: Found) -> str:
 
 
 def _pairs(level: Found) -> Iterator[Samples]:
-    """Three strips: synthetic images, and under each its neighbours."""
+    """Yield three strips: synthetic images, and under each its nearest member and nearest other."""
     packed = level["pairs"]
     count, kinds, height, width, channels = map(int, packed["shape"])
     try:

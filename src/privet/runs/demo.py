@@ -57,9 +57,9 @@ class DemoTerms:
     """What a demo may spend and make.
 
     Args:
-        epsilon: for the classifier and the images together.
-        delta: of the guarantee.
-        count: of synthetic images.
+        epsilon: ε of the classifier and the images together.
+        delta: δ of the guarantee.
+        count: how many synthetic images to make.
     """
 
     epsilon: float
@@ -74,7 +74,7 @@ class DemoTerms:
 
 @dataclass(frozen=True, kw_only=True)
 class Accuracies:
-    """On the test images, which are the same for all.
+    """Accuracies on the test images, which are the same for all.
 
     Args:
         classifier: of the private classifier.
@@ -99,7 +99,7 @@ class DemoResult:
 
     @property
     def report(self) -> Path:
-        """The page."""
+        """Where the page lies."""
         return self.folder / _REPORT
 
     def to_json(self) -> dict[str, Any]:
@@ -112,7 +112,7 @@ class DemoResult:
         }
 
     def in_words(self) -> dict[str, object]:
-        """For a terminal: five figures, and where to look."""
+        """What a terminal shows: five figures, and where to look."""
         found = self.accuracy
         return {
             "private classifier": f"{found.classifier:.1%} test accuracy",
@@ -139,7 +139,7 @@ def demo(
         terms: what may be spent.
         listener: told of progress.
         force: replace an earlier demo.
-        resume: go on with one that was interrupted.
+        resume: go on with a demo that was interrupted, on its own terms.
     """
     folder = as_path(folder)
     terms = _place(folder, terms, force=force, resume=resume)
@@ -151,7 +151,7 @@ def demo(
 
 
 def _made(folder: Path, terms: DemoTerms, listener: StepListener) -> DemoResult:
-    """What is not there yet of both jobs and the page."""
+    """Make what is not there yet of both jobs and the page."""
     with closing(_ledger(folder / _LEDGER, terms)):
         pass  # the owner's, before anyone reads a private image
     images = _images(folder, terms, listener)
@@ -166,7 +166,10 @@ def _made(folder: Path, terms: DemoTerms, listener: StepListener) -> DemoResult:
 
 
 def _place(folder: Path, terms: DemoTerms, *, force: bool, resume: bool) -> DemoTerms:
-    """Only an earlier demo is ever replaced; one that goes on keeps its terms."""
+    """Make room for a demo, and return its terms: those of an earlier one that goes on.
+
+    Only an earlier demo is ever replaced.
+    """
     mark = folder / _STATE
     if resume:
         if not mark.is_file():
@@ -189,7 +192,7 @@ def _place(folder: Path, terms: DemoTerms, *, force: bool, resume: bool) -> Demo
 
 
 def _clear(folder: Path) -> None:
-    """An earlier demo's files, and nothing else; its digits are nobody's secret."""
+    """Remove an earlier demo's files, and nothing else; its digits are nobody's secret."""
     for name in _FILES:
         (folder / name).unlink(missing_ok=True)
     for name, command in ((_IMAGES, "synthesize"), (_MODEL, "train")):
@@ -225,7 +228,7 @@ def _asked(folder: Path, terms: DemoTerms, share: float, **others: object) -> di
 
 
 def _images(folder: Path, terms: DemoTerms, listener: StepListener) -> float:
-    """A private data set, and what a CNN learns from it alone."""
+    """Make a private data set; return the test accuracy of a CNN that it alone taught."""
     run = RunFolder(folder / _IMAGES, "synthesize")
     words = _asked(folder, terms, FOR_IMAGES, method=SYSTEM, encoder="glyphs")
     session = Session(out=run.path, resume=run.holds_run)
@@ -237,7 +240,7 @@ def _images(folder: Path, terms: DemoTerms, listener: StepListener) -> float:
 
 
 def _classifier(folder: Path, terms: DemoTerms, listener: StepListener) -> float:
-    """A private classifier: DOPE-SGD on the features of a public encoder."""
+    """Train a private classifier by DOPE-SGD on features of a public encoder; return its score."""
     run = RunFolder(folder / _MODEL)
     words = _asked(folder, terms, FOR_CLASSIFIER, method="dope", model="glyphs")
     session = Session(out=run.path, resume=run.holds_run)
@@ -249,7 +252,7 @@ def _classifier(folder: Path, terms: DemoTerms, listener: StepListener) -> float
 
 
 def _compared(folder: Path, listener: StepListener) -> tuple[float, float]:
-    """What the same CNN learns from public images alone, and from private ones without privacy."""
+    """Test the same CNN, taught by public images alone, and by private ones without privacy."""
     listener.note("3 of 3: what it is worth, beside public images alone and no privacy at all.")
     sets = read_sets(DATA)
     assert sets.public is not None
@@ -269,7 +272,7 @@ def _compared(folder: Path, listener: StepListener) -> tuple[float, float]:
 
 
 def _score_of(test: ImageSet, listener: StepListener) -> Callable[[Tensor, Tensor], float]:
-    """The test accuracy of a CNN that learned from given images."""
+    """Make what gives the test accuracy of a CNN that learned from given images."""
     rows = PublicRows.from_images(test)
 
     def score(images: Tensor, labels: Tensor) -> float:
@@ -280,7 +283,7 @@ def _score_of(test: ImageSet, listener: StepListener) -> Callable[[Tensor, Tenso
 
 
 def _baselines(found: Accuracies) -> list[Story]:
-    """Beside the runs on the page."""
+    """Stories of the two baselines that stand beside the runs on the page."""
     cnn = "a CNN as for synthetic images"
     return [
         Story(

@@ -32,7 +32,10 @@ _DIGEST_BYTES = 16
 
 
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path | None:
-    """PRIVET_CACHE, or the user's own; none if that is empty, or the user has no home."""
+    """The folder PRIVET_CACHE, or the user's own cache.
+
+    None if PRIVET_CACHE is empty, or the user has no home.
+    """
     named = environment.get("PRIVET_CACHE")
     if named == "":
         return None
@@ -49,8 +52,8 @@ class CachedEncoders:
     """A run's memory, and behind it what other runs made of public images.
 
     Args:
-        memory: of the run, which comes first.
-        folder: of all runs; none if nothing is kept.
+        memory: the run's memory, which comes first.
+        folder: the folder of all runs; None if nothing is kept.
         note: told what was found, and what went wrong.
     """
 
@@ -58,7 +61,7 @@ class CachedEncoders:
         self._memory, self._folder, self._note = memory, folder, note
 
     def once(self, name: str, make: Callable[[], Tensors]) -> Tensors:
-        """Remembered, found or made."""
+        """Return what the run remembers, what another run kept, or what is made now."""
         folder = self._folder
         if folder is None or not isinstance(make, PublicTraining):
             return self._memory.once(name, make)
@@ -95,7 +98,7 @@ def key_of(training: PublicTraining) -> str:
 
 
 def _read(path: Path, key: str, training: PublicTraining) -> Tensors:
-    """Refused unless it is what was written."""
+    """Read an encoder's weights; refuse what is not as it was written."""
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata()
@@ -117,7 +120,7 @@ def _read(path: Path, key: str, training: PublicTraining) -> Tensors:
 
 
 def _write(path: Path, key: str, made: Tensors) -> None:
-    """Whole or not at all, whoever else writes the same."""
+    """Write an encoder's weights, whole or not at all, whoever else writes the same."""
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
     draft = f"{path.name}.{uuid.uuid4().hex[:8]}.part"

@@ -21,7 +21,7 @@ _VERSION = "brain.Event:2"
 
 
 def check_installed() -> None:
-    """Refuse where TensorBoard is missing."""
+    """Refuse to write events where TensorBoard is not installed."""
     if find_spec("tensorboard") is None:
         raise ConfigError(
             "tensorboard is not installed; run pip install 'privet[tensorboard]' to get it, or "
@@ -31,10 +31,10 @@ def check_installed() -> None:
 
 @dataclass(frozen=True)
 class EventFile:
-    """One file, which only ever grows.
+    """A file of events, which only ever grows.
 
     Args:
-        path: of the file.
+        path: where the file lies.
         begun: seconds since 1970, the time of all its events.
     """
 
@@ -43,7 +43,7 @@ class EventFile:
 
     @classmethod
     def following(cls, others: list[Path], place: Path) -> Self:
-        """An empty one in a folder, after others, which it tells readers to forget."""
+        """Begin an empty file in a folder, after others, which it tells readers to forget."""
         from tensorboard.compat.proto.event_pb2 import SessionLog
 
         last = max((int(path.suffixes[-2][1:]) for path in others), default=0)
@@ -56,14 +56,14 @@ class EventFile:
         return file
 
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
-        """Some numbers of one step."""
+        """Append some numbers of one step."""
         from tensorboard.compat.proto.summary_pb2 import Summary
 
         found = [Summary.Value(tag=tag, simple_value=value) for tag, value in values.items()]
         self._append(step=step, summary=Summary(value=found))
 
     def picture(self, step: int, tag: str, png: bytes, size: tuple[int, int]) -> None:
-        """One image, as its file has it, of some width and height."""
+        """Append an image, as its PNG file has it, with its width and height."""
         from tensorboard.compat.proto.summary_pb2 import Summary
 
         width, height = size

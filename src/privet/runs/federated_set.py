@@ -20,8 +20,8 @@ class FederatedSet:
 
     Args:
         data: where images lie, and the public ones that all parties have.
-        image_shape: of every image.
-        class_names: of the labels; none if there are no labels.
+        image_shape: height, width and channels of every image.
+        class_names: names of the labels; empty if there are no labels.
         made_by: the method, under `kind`, and its settings, as plain JSON values.
     """
 

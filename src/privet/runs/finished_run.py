@@ -11,12 +11,12 @@ from privet.privacy import Certificate
 
 @dataclass(frozen=True, kw_only=True)
 class FinishedRun:
-    """What a run left.
+    """What a finished run left.
 
     Args:
-        folder: where.
-        ledger: what it drew on.
-        summary: the result in a few words.
+        folder: where it lies.
+        ledger: the file of the ledger that it drew on.
+        summary: the result in a few words, by name.
         certificate: what it cost.
     """
 

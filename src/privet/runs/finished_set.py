@@ -50,7 +50,7 @@ def finished_set_config(folder: RunFolder) -> SetConfig:
 
 
 def finished_table_config(folder: RunFolder) -> TableConfig:
-    """Likewise, of a run that made a table."""
+    """The configuration of a run that made a table; refused unless it is done."""
     return TableConfig.from_json(_done(folder)["config"])
 
 

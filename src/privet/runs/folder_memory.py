@@ -31,11 +31,11 @@ _PUT_BACK = "put back a copy, since steps that were paid for are in it, or start
 
 
 class FolderMemory:
-    """Steps and releases in a run's folder.
+    """Keeps steps and releases in a run's folder.
 
     Args:
-        folder: the run's.
-        shape: of what an embedding takes: of an image, or of an encoded row of a table.
+        folder: the run's folder.
+        shape: the shape of what an embedding takes: of an image, or of an encoded row of a table.
     """
 
     def __init__(self, folder: RunFolder, shape: tuple[int, ...]) -> None:
@@ -48,11 +48,11 @@ class FolderMemory:
 
     @property
     def learned_names(self) -> frozenset[str]:
-        """What was learned from private images, and is kept."""
+        """Names of what was learned from private images, and is kept."""
         return frozenset(each for each in self._kept() if each.startswith(_LEARNED))
 
     def once(self, name: str, make: Callable[[], Tensors]) -> Tensors:
-        """Read, or made and written."""
+        """Read what was made under this name, or make and write it."""
         file = f"{STEPS}/{name}.safetensors"
         if self._folder.has(file):
             made = self._read(file, "remove it, and it is made again")
@@ -63,15 +63,18 @@ class FolderMemory:
         return made
 
     def has(self, name: str) -> bool:
-        """Whether it was made."""
+        """Whether something was made under this name by `once`."""
         return self._folder.has(f"{STEPS}/{name}.safetensors")
 
     def every(self, names: Sequence[str], make: Callable[[int], Tensors]) -> list[Tensors]:
-        """Each by itself."""
+        """Do as `once` for each name, one after the other."""
         return [self.once(name, partial(make, place)) for place, name in enumerate(names)]
 
     def paid(self, name: str, embedding: Embedding, make: Callable[[], Tensors]) -> Tensors:
-        """Read and recognised; or made and written, once it is sure that it can be written."""
+        """Read a release and recognise its embedding; or make and write it.
+
+        It is made only once it is sure that it can be written.
+        """
         file, zeros = f"{RELEASES}/{name}.safetensors", embedding.zeros()
         probe = probe_of(embedding, self._shape)
         if self._folder.has(file):
@@ -83,7 +86,10 @@ class FolderMemory:
         return made
 
     def learned(self, name: str, like: Tensors, make: Callable[[], Tensors]) -> Tensors:
-        """Read; or made and written, once it is sure that it can be written."""
+        """Read weights of these shapes; or make and write them.
+
+        They are made only once it is sure that they can be written.
+        """
         file = f"{RELEASES}/{_LEARNED}{name}.safetensors"
         if self._folder.has(file):
             made = self._read(file, "put back a copy, or start again with --force")
@@ -100,14 +106,14 @@ class FolderMemory:
         return made
 
     def unfinished(self, name: str, *, paid: bool = False) -> Tensors | None:
-        """What `keep` wrote last."""
+        """Return what `keep` wrote last under this name, or None."""
         file = _unfinished(name)
         if not self._folder.has(file):
             return None
         return self._read(file, _PUT_BACK if paid else "remove it, and it begins again")
 
     def keep(self, name: str, state: Tensors) -> None:
-        """In place of what was kept before."""
+        """Write how far something has got, in place of what was kept before."""
         self._write(_unfinished(name), state)
 
     def _kept(self) -> frozenset[str]:
@@ -141,7 +147,7 @@ def _unfinished(name: str) -> str:
 
 
 def probe_of(embedding: Embedding, shape: tuple[int, ...]) -> Tensors:
-    """What an embedding makes of fixed images or rows, and where it is centred."""
+    """Compute what an embedding makes of fixed images or rows, and where it is centred."""
     generator = torch.Generator().manual_seed(0)
     pixels = torch.randint(256, (_PROBE_ROWS, *shape), generator=generator).byte()
     with torch.no_grad():
@@ -152,13 +158,13 @@ def probe_of(embedding: Embedding, shape: tuple[int, ...]) -> Tensors:
 
 
 def _some(values: Tensor) -> Tensor:
-    """As many numbers as a probe has, from all over."""
+    """Take as many numbers as a probe has, from all over."""
     flat = values.flatten().float().cpu()
     return flat[:: max(1, len(flat) // _PROBE_NUMBERS)][:_PROBE_NUMBERS].clone()
 
 
 def same_probe(stored: Tensors, probe: Tensors) -> bool:
-    """Whether two embeddings are one, but for the rounding of their machines."""
+    """Whether two probes are of the same embedding, but for the rounding of their machines."""
     return _shapes(stored) == _shapes(probe) and all(
         torch.allclose(
             stored[name], each, rtol=_TOLERANCE, atol=_TOLERANCE * float(each.abs().mean())

@@ -15,9 +15,9 @@ def require_kept(
     """Refuse to go on if what was paid for is not what is there.
 
     Args:
-        reservation: of the run.
-        memory: in its folder.
-        folder: the run's.
+        reservation: the reservation of the run.
+        memory: the memory in its folder.
+        folder: the run's folder.
         taught: whether an encoder learns from private images first.
     """
     releases, steps = _spent(reservation)
@@ -41,7 +41,7 @@ def require_kept(
 
 
 def _spent(reservation: Reservation) -> tuple[int, int]:
-    """How many releases, and how many steps of an encoder's training."""
+    """How many releases were paid for, and how many steps of an encoder's training."""
     record = reservation.record
     counts = {True: 0, False: 0}
     for event, spent in zip(record.plan.events if record.plan else (), record.spent, strict=True):

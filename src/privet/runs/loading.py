@@ -34,11 +34,11 @@ from privet.share.synthetic_rows import SyntheticRows
 from privet.share.synthetic_set import SyntheticSet
 
 SHARED = "classifier"
-"""What stands in the schema of a model's folder that is no run."""
+"""The name in the schema of an exported model's folder, which is no run."""
 
 
 def load(folder: str | os.PathLike[str]) -> Shared | SyntheticSet | SyntheticRows:
-    """A model, or synthetic images or rows, from the folder of a run or of an export of one.
+    """Load a model, or synthetic images or rows, from the folder of a run or of an export of one.
 
     Args:
         folder: of a finished run of `privet train`, `synthesize`, `merge` or `federate`, or one
@@ -72,7 +72,7 @@ def _loaded(place: Path) -> Shared | SyntheticSet | SyntheticRows:
 
 
 def load_classifier(place: Path) -> Shared:
-    """The model of a run, or an exported one."""
+    """Load the model of a run, or an exported one."""
     run, shared = RunFolder(place), RunFolder(place, SHARED)
     if shared.holds_run:
         found = SharedModel.from_json(shared.read(CONFIG).get("config", {}))

@@ -14,7 +14,7 @@ from privet.runs.run_folder import STATE, RunFolder
 from privet.runs.sets import DataChoice
 
 MERGE = "merge"
-"""The command."""
+"""The name of the command."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,10 +22,11 @@ class MergedConfig:
     """What the images of a merge are like, and how they were made.
 
     Args:
-        image_shape: of every image.
-        class_names: of all runs, in the order in which they came; none if there are no labels.
+        image_shape: height, width and channels of every image.
+        class_names: class names of all runs, in the order in which they came; empty if there are no
+            labels.
         soft_labels: whether images come with class probabilities.
-        runs: what made the images of each, as plain JSON values.
+        runs: what made the images of each run, by its name, as plain JSON values.
     """
 
     image_shape: ImageShape
@@ -35,12 +36,12 @@ class MergedConfig:
 
     @property
     def made_by(self) -> Mapping[str, Any]:
-        """All runs, as plain JSON values."""
+        """What made the images of every run, as plain JSON values."""
         return {"kind": MERGE, **self.runs}
 
     @property
     def data(self) -> DataChoice:
-        """Nothing is split off private rows, so that none are opened."""
+        """A choice without rows: nothing is split off private ones, so that none are opened."""
         return DataChoice(source=MERGE)
 
     def to_json(self) -> dict[str, Any]:
@@ -72,9 +73,9 @@ class Source:
     """A run that a merged set rests on.
 
     Args:
-        name: of the run.
+        name: the name of the run.
         ledger: the file that it drew on.
-        reservation: its id there.
+        reservation: the id of its reservation there.
         data: where its private rows lie, which are not for tests.
         public: what it treated as public besides what every run does.
     """
@@ -86,7 +87,7 @@ class Source:
     public: tuple[str, ...] = ()
 
     def named_apart(self, taken: dict[str, tuple[str, str]]) -> Source:
-        """With a number after its name if another run has it; one run keeps one name."""
+        """Give it a number after its name if another run has it; one run keeps one name."""
         own, name, number = (self.ledger, self.reservation), self.name, 1
         while taken.setdefault(name, own) != own:
             number += 1
@@ -94,7 +95,7 @@ class Source:
         return replace(self, name=name)
 
     def reserved(self, ledger: Ledger) -> Reservation:
-        """What it drew on."""
+        """The run's reservation in its ledger."""
         return Reservation(ledger, self.reservation)
 
 

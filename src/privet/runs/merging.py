@@ -63,9 +63,9 @@ class MergeResult:
     """What a merge left.
 
     Args:
-        folder: where.
-        summary: in a few words.
-        certificate: of all runs together.
+        folder: where the merged set lies.
+        summary: the result in a few words, by name.
+        certificate: the certificate of all runs together.
     """
 
     folder: Path
@@ -78,7 +78,7 @@ class MergeResult:
         return {**body, "certificate": self.certificate.to_json()}
 
     def in_words(self) -> dict[str, object]:
-        """For a terminal."""
+        """What a terminal shows, by the name of each line."""
         spends = {
             f"  {each.run}": f"{each.plan}{'' if each.portion is None else f', {each.portion}'}"
             for each in self.certificate.spends
@@ -115,7 +115,7 @@ def merge(
         runs: folders of `privet synthesize`, or of an earlier merge.
         out: the folder to be made.
         force: replace an earlier merge there.
-        listener: told of progress.
+        listener: told of progress; None tells nobody.
     """
     listener = listener or Silent()
     if len({as_path(each).resolve() for each in runs}) < max(2, len(runs)):
@@ -170,7 +170,7 @@ def _parts(folders: Sequence[RunFolder]) -> Iterator[_Part]:
 
 
 def _sources(folder: RunFolder, config: SetConfig) -> tuple[Source, ...]:
-    """Every run that a set rests on, and where its spend is written down."""
+    """List every run that a set rests on, and where its spend is written down."""
     certificate = certificate_of(folder)
     assert isinstance(certificate, Certificate)
     if isinstance(config, MergedConfig):
@@ -188,7 +188,7 @@ def _sources(folder: RunFolder, config: SetConfig) -> tuple[Source, ...]:
 
 
 def _merged(parts: Sequence[_Part], listener: Listener) -> MergedConfig:
-    """All classes in the order in which they came."""
+    """The configuration of the merged set, with all classes in the order in which they came."""
     shapes = {part.config.image_shape for part in parts}
     if len(shapes) > 1:
         sizes = ", ".join(sorted("×".join(map(str, each)) for each in shapes))
@@ -302,7 +302,7 @@ class _Rows:
 def _write_shards(
     parts: Sequence[_Part], config: MergedConfig, folder: RunFolder, listener: Listener
 ) -> None:
-    """All images in an order that mixes the runs, and is a function of their number alone."""
+    """Write all images in an order that mixes the runs, and depends on their number alone."""
     sets = [_rows(part, config) for part in parts]
     which = np.repeat(np.arange(len(sets)), [len(each.labels) for each in sets])
     row = np.concatenate([np.arange(len(each.labels)) for each in sets])

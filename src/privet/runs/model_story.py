@@ -27,7 +27,7 @@ Found = Mapping[str, Any]
 
 
 def model_story(folder: RunFolder) -> Story:
-    """From its folder alone."""
+    """Read from its folder what a page tells of a run of `privet train`."""
     config, result = RunConfig.from_json(folder.read(CONFIG)["config"]), folder.read(RESULT)
     noun = config.rows.noun
     evaluation = stored(folder, Kind.MODEL)
@@ -91,7 +91,7 @@ def _chosen(result: Found, noun: str) -> str:
 def class_bars(
     names: Sequence[str], by_class: Sequence[float | None], noun: str = "images"
 ) -> tuple[Bar, ...]:
-    """The accuracy of each class, the worst first."""
+    """Make a bar for the accuracy of each class, the worst first."""
     pairs = zip(names, by_class, strict=True)
     bars = [
         Bar(name, share, f"no {noun}" if share is None else f"{share:.1%}") for name, share in pairs
@@ -106,7 +106,7 @@ def worst(names: Sequence[str], by_class: Sequence[float | None]) -> str:
 
 
 def epsilon_figure(privacy: Privacy) -> Figure:
-    """What it cost, never without what the number means."""
+    """The figure that says what a run cost, never without what the number means."""
     facts = {fact.name: fact.value for fact in privacy.facts}
     if "ε" not in facts:
         return Figure("none", "guarantee", privacy.guarantee)
@@ -131,7 +131,7 @@ def _figures(
 
 
 def _samples(folder: RunFolder, result: Found, names: Sequence[str]) -> Iterator[Samples]:
-    """Of the synthetic set that a run paid for and learned from."""
+    """Yield strips of the synthetic set that a run paid for and learned from."""
     if result.get("release") is not None:
         yield from strips(load(folder / SYNTHETIC), names)
 
@@ -161,13 +161,13 @@ def _curves(folder: RunFolder) -> Iterator[Curve]:
 
 
 def _metrics(folder: RunFolder) -> list[dict[str, Any]]:
-    """Steps in order; what was done again after a crash counts as it was done last."""
+    """List metrics by step; what was done again after a crash counts as it was done last."""
     found = {each["step"]: each for each in metric_lines(folder)}
     return [found[step] for step in sorted(found)]
 
 
 def _diagrams(evaluation: Found) -> Iterator[Curve]:
-    """The reliability diagram, of bins that have examples."""
+    """Yield the reliability diagram, of bins that have examples."""
     bins = [each for each in evaluation["calibration"]["bins"] if each["count"]]
     points = tuple((each["confidence"], each["accuracy"]) for each in bins)
     yield Curve(

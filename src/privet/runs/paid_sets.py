@@ -45,13 +45,13 @@ _ONLY_WITH = ("release_method", "release_count", "encoder")
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PaidSet:
-    """A set that is still to be made.
+    """A synthetic set that a training run pays for, and that is still to be made.
 
     Args:
-        share: of ε that its release would cost alone.
-        reason: for the share.
-        count: images.
-        stage: of the release, with that share for a budget.
+        share: the share of ε that its release would cost alone.
+        reason: the reason for that share.
+        count: how many images there will be.
+        stage: the stage of its release, with that share for a budget.
     """
 
     share: float
@@ -61,45 +61,45 @@ class PaidSet:
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What its release does to private rows."""
+        """The events of its release, for the plan."""
         return self.stage.plan.events
 
     @property
     def sentences(self) -> Iterator[str]:
-        """Which choices were made."""
+        """Sentences about the choices that were made."""
         yield f"Release: {self.share:g} of ε for {self.count:,} synthetic images; {self.reason}."
         yield from self.stage.choices
 
     def stand_in(self) -> ImageSet:
-        """Black images in the place of those to come, for checks and for timing."""
+        """Make black images in the place of those to come, for checks and for timing."""
         private = self.stage.sets.private
         images = np.zeros((self.count, *private.image_shape), np.uint8)
         return ImageSet(images, np.arange(self.count) % private.num_classes, private.class_names)
 
     def prepared(self, folder: RunFolder, listener: Listener, device: torch.device) -> Prepared:
-        """All that public images are for: its encoder, which a killed run left behind."""
+        """Prepare all that public images are for: an encoder, read if a killed run left one."""
         check_space(folder, self.stage.config, self.wanted, stages_of(self.stage.config.system))
         memory = FolderMemory(folder, self.stage.config.image_shape)
         encoders = CachedEncoders(memory, cache_folder(), listener.note)
         return self.stage.prepared(self.count, encoders, listener, device)
 
     def warnings(self, prepared: Prepared) -> list[str]:
-        """What noise will swamp."""
+        """Sentences about what noise will swamp."""
         return warnings(self.stage, predicted(self.stage, prepared))
 
     @property
     def wanted(self) -> Wanted:
-        """All of it."""
+        """What the run is to leave of the set: all its images."""
         return Wanted(count=self.count)
 
     def made(self, folder: RunFolder) -> bool:
-        """Whether all images are there."""
+        """Whether all images are in the folder."""
         return sum(read_shards(folder / SYNTHETIC)) == self.count
 
     def hedge(
         self, reservation: Reservation, randomness: Randomness, device: torch.device
     ) -> Hedge:
-        """The private images behind it, as they are."""
+        """Put the private images behind a hedge, as they are."""
         return Hedge(
             self.stage.sets.private,
             reservation,
@@ -111,7 +111,7 @@ class PaidSet:
         )
 
     def make(self, prepared: Prepared, hedge: Hedge, folder: RunFolder, listener: Listener) -> None:
-        """Release, unless that is kept, and draw.
+        """Make the release, unless it is kept, and draw the images.
 
         Guarantees:
             The release costs what the reservation's plan says of it, once: it is kept before
@@ -126,7 +126,7 @@ class PaidSet:
         write_sheet(folder)
 
     def to_json(self) -> dict[str, Any]:
-        """As a run remembers it."""
+        """As plain JSON values, for the run's configuration."""
         return {"count": self.count, "config": self.stage.config.to_json()}
 
     def require_same(self, stored: Mapping[str, Any]) -> None:
@@ -149,16 +149,16 @@ class PaidSet:
         require_kept(reservation, FolderMemory(folder, self.stage.config.image_shape), folder)
 
     def images(self, folder: RunFolder) -> ImageSet:
-        """As they lie in the run's folder."""
+        """Load the images from the run's folder."""
         return load(folder / SYNTHETIC)
 
     def write_card(self, folder: RunFolder) -> None:
-        """Card and certificate beside the images, once the run has its certificate."""
+        """Write card and certificate beside the images, once the run has its certificate."""
         write_card(folder, self.stage.config, self.count)
 
 
 def paid_set(asked: Asked, sets: Sets[ImageSet], *, seeded: bool) -> PaidSet | None:
-    """What `--release` asks for, checked and with its share decided; none if nothing is asked."""
+    """Check what `--release` asks for, and decide its share; None if nothing is asked for."""
     if asked.release is None:
         return None
     if not isinstance(sets.private, ImageSet):
@@ -183,7 +183,7 @@ def paid_set(asked: Asked, sets: Sets[ImageSet], *, seeded: bool) -> PaidSet | N
 
 
 def check_words(asked: Asked) -> None:
-    """What can be refused before anything is read."""
+    """Refuse options that do not go together, before anything is read."""
     if asked.release is None:
         for name in _ONLY_WITH:
             if getattr(asked, name) is not None:
@@ -200,7 +200,7 @@ def check_words(asked: Asked) -> None:
 
 
 def _part(whole: SynthesisAsked, share: float) -> SynthesisAsked:
-    """The same for a share of ε."""
+    """Return what is asked for, with a share of ε for a budget."""
     return replace(whole, epsilon=share * whole.budget.epsilon)
 
 
@@ -213,7 +213,7 @@ def _foretold(part: SynthesisAsked, sets: Sets[ImageSet]) -> Foretold | None:
 
 @contextmanager
 def _as_typed() -> Iterator[None]:
-    """Refusals in the words of this command."""
+    """Turn refusals into the words of this command: `--release-method`, not `--method`."""
     try:
         yield
     except ConfigError as error:

@@ -64,8 +64,8 @@ class PublicConfig:
     Args:
         data: where public images come from.
         system: the method and its settings.
-        image_shape: of every image.
-        class_names: of the labels; none if there are no labels.
+        image_shape: height, width and channels of every image.
+        class_names: names of the labels; empty if there are no labels.
     """
 
     data: DataChoice
@@ -90,7 +90,7 @@ class PublicConfig:
 
     @property
     def num_classes(self) -> int:
-        """Of what is drawn; 1 for images without labels."""
+        """How many classes are drawn; 1 for images without labels."""
         return max(1, len(self.class_names))
 
     def to_json(self) -> dict[str, Any]:
@@ -107,11 +107,11 @@ class PublicConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class PublicResult:
-    """What a run left.
+    """What a run on public images left.
 
     Args:
-        folder: where.
-        summary: the result in a few words.
+        folder: where it lies.
+        summary: the result in a few words, by name.
     """
 
     folder: Path
@@ -122,7 +122,7 @@ class PublicResult:
         return {"folder": str(self.folder), **self.summary}
 
     def in_words(self) -> dict[str, object]:
-        """For a terminal."""
+        """What a terminal shows, by the name of each line."""
         forms = (SYNTHETIC, PNG) if self.summary["png"] else (SYNTHETIC,)
         places = " and ".join(str(self.folder / each) for each in forms)
         return {
@@ -134,7 +134,7 @@ class PublicResult:
 
 @dataclass(frozen=True, kw_only=True)
 class PublicQuote:
-    """What a run would do."""
+    """What a run on public images would do."""
 
     config: PublicConfig
     images: int
@@ -150,7 +150,7 @@ class PublicQuote:
         }
 
     def in_words(self) -> dict[str, object]:
-        """For a terminal."""
+        """What a terminal shows, by the name of each line."""
         training = self.config.system.training
         height, width, channels = self.config.image_shape
         return {
@@ -163,7 +163,7 @@ class PublicQuote:
 
 
 def quote_public(asked: SynthesisAsked) -> PublicQuote:
-    """Everything that is decided before anything is done, refusals included."""
+    """Decide all that is decided before anything is done, refusals included."""
     config, sets = resolved(asked)
     network = config.system.first_weights(config.num_classes, config.image_shape)
     return PublicQuote(
@@ -194,14 +194,14 @@ def synthesize_public(
     count: int | None = None,
     png: bool = False,
 ) -> PublicResult:
-    """A new run, the rest of one, or more images of a finished one.
+    """Start a run, go on with one, or make more images of a finished one.
 
     Args:
         asked: what was asked for; DATA are the public images.
         session: how it is carried out.
         listener: told of progress.
-        count: how many images there shall be; as many as before if a run goes on.
-        png: write them as PNG files too; also if the run did before.
+        count: how many images there shall be; None keeps the number of the run that goes on.
+        png: write them as PNG files too; a run that did before goes on to.
 
     Raises:
         Stopped: on Ctrl-C, when what was done is saved.
@@ -257,7 +257,7 @@ def synthesize_public(
 
 
 def resolved(asked: SynthesisAsked) -> tuple[PublicConfig, Sets[ImageSet]]:
-    """The complete configuration, and the images."""
+    """Return the complete configuration, and the images."""
     assert asked.method is not None
     method = _name(asked.method)
     given = [name for name in _NOT_FOR_IT if getattr(asked, name) is not None]
@@ -329,7 +329,7 @@ def drawn_by(
     listener: Listener,
     device: torch.device,
 ) -> Drawn:
-    """A diffusion model that has learned, and draws."""
+    """Train a diffusion model, or load it, and return what draws images."""
     learn = partial(
         edm if isinstance(config.system, PublicEdm) else ddpm,
         PublicRows.from_images(sets.private),

@@ -30,7 +30,7 @@ from privet.runs.text_sets import read_test_text, read_text_sets
 
 
 def read_rows(choice: DataChoice, *, unread: bool = False) -> tuple[RowKind, Sets[Any]]:
-    """What the rows are, and all sets of them.
+    """Read all sets of rows, and tell what kind of rows they are.
 
     Args:
         choice: where they come from.
@@ -48,7 +48,7 @@ def read_rows(choice: DataChoice, *, unread: bool = False) -> tuple[RowKind, Set
 
 
 def public_rows(rows: RowSet) -> PublicRows:
-    """A set that is not private, copied into memory."""
+    """Copy a set that is not private into memory."""
     if isinstance(rows, ImageSet):
         return PublicRows.from_images(rows)
     inputs, labels = (np.asarray(each[:]) for each in rows.columns().values())
@@ -56,16 +56,16 @@ def public_rows(rows: RowSet) -> PublicRows:
 
 
 def tested_words(rows: PublicRows, views: Views) -> Examples:
-    """Test sequences as a model of words is asked, with the same blanks each time."""
+    """Make test sequences as a model of words is asked, with the same blanks each time."""
     return views.single(Examples(rows.inputs, rows.targets), torch.Generator().manual_seed(0))
 
 
 def read_test_rows(config: RunConfig, test: str | None) -> tuple[RowSet, str, list[str]]:
-    """Rows to measure a finished run on, where they come from, and sentences about them.
+    """Read rows to measure a finished run on; say where they come from, and what to note.
 
     Args:
-        config: of the run.
-        test: another source; else the rows that the run had.
+        config: the configuration of the run.
+        test: another source of rows; None takes the rows that the run had.
     """
     rows = config.rows
     if test is not None:
@@ -91,6 +91,6 @@ def read_test_rows(config: RunConfig, test: str | None) -> tuple[RowSet, str, li
 
 
 def _like(config: RunConfig) -> ImageSet:
-    """An empty set with the shape and the classes that the model knows."""
+    """Make an empty set with the shape and the classes that the model knows."""
     none = np.empty((0, *config.rows.shape), np.uint8)
     return ImageSet(none, np.empty(0, np.int64), config.class_names)

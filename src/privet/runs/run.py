@@ -58,13 +58,14 @@ class Session:
     """How a run is carried out, which changes nothing about what it is.
 
     Args:
-        out: where it lies.
-        resume: go on with what lies there.
+        out: the folder where it lies.
+        resume: go on with the run that lies there.
         force: replace an earlier run.
-        noise_seed: for tests; the run is certified as not private.
+        noise_seed: a seed for noise, for tests: the run is certified as not private; None draws
+            real noise.
         device: where the network lies.
         tensorboard: write events beside metrics; a run that did before goes on to.
-        team: who takes part.
+        team: the processes that take part.
     """
 
     out: Path
@@ -79,13 +80,13 @@ class Session:
 def train(
     asked: Asked, session: Session, listener: StepListener, trial: Trial | None = None
 ) -> RunResult:
-    """A new run, or the rest of one.
+    """Start a run, or go on with one.
 
     Args:
-        asked: what it is to be.
+        asked: what was asked for.
         session: how it is carried out.
         listener: told of everything.
-        trial: what a tuning decided, if it is one of its trials.
+        trial: what a tuning decided; None if the run is not one of its trials.
 
     Raises:
         Stopped: on Ctrl-C, when what was done is saved.
@@ -160,7 +161,7 @@ def _resume(
 def _recovered(
     stage: Stage, stored: dict[str, Any], folder: RunFolder, listener: StepListener
 ) -> tuple[Stage, EnginePlan | None, RunState]:
-    """What the killed process knew; warmed up again if there is no checkpoint yet."""
+    """Recover what the killed process knew; warm up again if there is no checkpoint yet."""
     engine = None if stored["engine"] is None else _engine(stored["engine"], folder)
     if stage.release is not None:
         if folder.has(STATE):
@@ -180,7 +181,7 @@ def _new_state(
     public_only: Accuracy | Perplexity | None,
     folder: RunFolder,
 ) -> RunState:
-    """Written down before anything is reserved: the ledger knows the run by its label."""
+    """Write the run's state before anything is reserved: the ledger knows the run by its label."""
     state = RunState(
         label=f"train {folder.path.resolve().name} {uuid.uuid4().hex[:8]}",
         ledger=stage.config.ledger or LEDGER,
@@ -194,7 +195,7 @@ def _new_state(
 def _prepared(
     stage: Stage, listener: StepListener, engine: EnginePlan | None = None
 ) -> tuple[Stage, EnginePlan, Accuracy | Perplexity | None]:
-    """Everything that public rows are for, before the first private one."""
+    """Do all that public rows are for, before the first private one."""
     config = stage.config.training
     if not stage.config.model.sees_inputs:
         listener.note("Computing features of public and test images.")
@@ -220,7 +221,7 @@ def _run(
     listener: StepListener,
     team: Team,
 ) -> RunResult:
-    """All that touches the ledger and private rows; Ctrl-C leaves it to be resumed."""
+    """Do all that touches the ledger and private rows; Ctrl-C leaves it to be resumed."""
     release = stage.release
     try:
         ready = None
@@ -270,7 +271,7 @@ def _taught(
     folder: RunFolder,
     listener: StepListener,
 ) -> tuple[Stage, EnginePlan, RunState]:
-    """What only the set that a run paid for makes possible: a warm-up, the choice of an engine."""
+    """Do what only the set that a run paid for makes possible: warm up, choose an engine."""
     if engine is not None and folder.has(CHECKPOINT):
         return stage.encoded(), engine, state
     stage, engine, known = _prepared(stage, listener, engine)
@@ -386,7 +387,7 @@ def _engine(body: dict[str, Any], folder: RunFolder) -> EnginePlan:
 
 
 def _divisor(hedge: Hedge, stage: Stage, reservation: Reservation) -> float:
-    """The expected number of rows in a step: by the declared size, or by a count."""
+    """Find the expected number of rows in a step: by the declared size, or by a count."""
     config = stage.config
     if config.declared_size is not None:
         return expected_rows(config.training, stage.material, hedge.size)

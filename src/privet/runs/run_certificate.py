@@ -11,12 +11,13 @@ from privet.runs.run_folder import CERTIFICATE, CONFIG, RunFolder
 
 
 def certificate_of(folder: RunFolder) -> Certificate | FederatedCertificate | None:
-    """None where nothing private was touched; refused where its events cost something else.
+    """Read the certificate in a folder; None where nothing private was touched.
 
-    That of a federation has the certificates of all its parties.
+    One whose events cost something else than it says is refused. That of a federation has the
+    certificates of all its parties.
 
     Args:
-        folder: of a run, or of what was exported from one.
+        folder: the folder of a run, or of what was exported from one.
     """
     where = shown(folder / CERTIFICATE)
     if not folder.has(CERTIFICATE):
@@ -36,7 +37,7 @@ def certificate_of(folder: RunFolder) -> Certificate | FederatedCertificate | No
 
 
 def spending_certificate_of(folder: RunFolder) -> Certificate:
-    """Of what cannot be without private rows: a model."""
+    """Read the certificate of what cannot be without private rows, such as a model."""
     found = certificate_of(folder)
     if not isinstance(found, Certificate):
         raise PrivacyError(

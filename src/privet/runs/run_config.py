@@ -22,7 +22,7 @@ from privet.runs.sets import DataChoice
 
 @dataclass(frozen=True, kw_only=True)
 class Words:
-    """What all commands that start a run may be asked for."""
+    """What all commands that start a run may be asked for; what is None was left out."""
 
     data: str | None = None
     method: str | None = None
@@ -43,11 +43,11 @@ class Words:
 
     @classmethod
     def of(cls, words: Mapping[str, Any]) -> Self:
-        """Those of many words that belong here."""
+        """Take those of many words that have a field here."""
         return cls(**{each.name: words.get(each.name) for each in fields(cls)})
 
     def placed(self) -> Self:
-        """With files and folders that are found from anywhere, to be saved."""
+        """Return the same with absolute paths, found from anywhere, to be saved."""
         choice = self.data_choice
         return replace(
             self,
@@ -59,7 +59,7 @@ class Words:
         )
 
     def over(self, earlier: Mapping[str, Any]) -> Self:
-        """What was asked for before, where nothing is asked for now."""
+        """Fill in what was asked for before, where nothing is asked for now."""
         if not isinstance(earlier, Mapping):
             raise DataError("A run's configuration does not say what was asked for: start again.")
         saved: Self = Forms({}).restored(type(self), {**asdict(type(self)()), **earlier})
@@ -67,19 +67,19 @@ class Words:
 
     @property
     def given(self) -> dict[str, Any]:
-        """What was not left out."""
+        """The words that are not None, by name."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     @property
     def budget(self) -> Budget:
-        """ε and δ, which have no defaults."""
+        """The budget of ε and δ, which have no defaults."""
         if self.epsilon is None or self.delta is None:
             raise ConfigError("Give --epsilon and --delta: a guarantee has no default.")
         return Budget(epsilon=self.epsilon, delta=self.delta)
 
     @property
     def data_choice(self) -> DataChoice:
-        """Where rows come from."""
+        """The choice of where rows come from."""
         if self.data is None:
             raise ConfigError("Give DATA: a built-in name (digits, mnist5k) or a path.")
         return DataChoice(
@@ -131,7 +131,7 @@ class Asked(Words):
     diagnostics: bool | None = None
 
     def placed(self) -> Self:
-        """The model's folder too, and an encoder's file."""
+        """Return the same with absolute paths, also of a model's folder and an encoder's file."""
         model = None if self.model is None else _placed_model(self.model)
         encoder = None if self.encoder is None else placed_encoders(self.encoder)
         synthetic = self.data_choice.synthetic
@@ -139,7 +139,7 @@ class Asked(Words):
 
     @property
     def data_choice(self) -> DataChoice:
-        """Where rows come from, synthetic ones too."""
+        """The choice of where rows come from, synthetic ones too."""
         choice = replace(super().data_choice, synthetic=self.synthetic, task=self.task)
         return choice.placed()
 
@@ -149,18 +149,21 @@ class RunConfig:
     """Everything that decides what a run does, but for noise and the place where it lies.
 
     Args:
-        method: the name that the slots started from.
+        method: the name of the method that the slots started from.
         data: where rows come from.
-        rows: what they are.
-        class_names: of the private rows; of text, the words.
+        rows: what kind of rows they are.
+        class_names: class names of the private rows; of text, the words.
         model: what is trained.
         budget: what the run may spend.
         relation: which data sets are neighbours.
-        ledger: the owner's, or none for one of the run's own.
-        portion: of the ledger that all private rows lie in, as its owner declared.
-        declared_size: the number of private units as the owner declares it, to two digits.
+        ledger: the file of the owner's ledger; None for one of the run's own.
+        portion: the portion of the ledger that all private rows lie in, as its owner declared; None
+            for none.
+        declared_size: the number of private units as the owner declares it, to two digits; None if
+            not.
         training: every setting of the training itself.
-        release: the share of ε that the release of a synthetic set would cost alone, if any.
+        release: the share of ε that the release of a synthetic set would cost alone; None for no
+            release.
         diagnostics: whether to look at private rows outside the guarantee.
         seeded: whether noise comes from a seed, so that the run is not private.
     """
@@ -182,12 +185,12 @@ class RunConfig:
 
     @property
     def unit(self) -> Unit:
-        """What is protected."""
+        """The unit that is protected: an example or a user."""
         return self.data.unit
 
     @property
     def units(self) -> str:
-        """What sizes, rates and batches count, in words."""
+        """The word for what sizes, rates and batches count."""
         return self.rows.noun if self.unit is Unit.EXAMPLE else "users"
 
     def to_json(self) -> dict[str, Any]:
@@ -203,14 +206,14 @@ class RunConfig:
 
 
 def completed(body: Mapping[str, Any], **added: object) -> Mapping[str, Any]:
-    """What was saved when images were all there was, with what has been added since."""
+    """Add to a configuration that an earlier version saved what has been added since."""
     if not isinstance(body, Mapping) or not isinstance(body.get("data"), Mapping):
         return body
     return {**added, **body, "data": DataChoice.completed(body["data"])}
 
 
 def with_kind(body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What was saved when images were all there was, with the kind of its rows."""
+    """Add the kind of rows to a configuration that was saved when all rows were images."""
     if not isinstance(body, Mapping) or "image_shape" not in body:
         return body
     others = {name: value for name, value in body.items() if name != "image_shape"}
@@ -218,7 +221,7 @@ def with_kind(body: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def read_model(text: str) -> Model:
-    """A name with settings, or the folder of a saved transformer."""
+    """Read a model: a name with settings, or the folder of a saved transformer."""
     folder, _, settings = _placed_model(text).partition(":")
     if Path(folder).is_absolute():
         kind = "gpt2" if is_gpt2(Path(folder)) else "transformers"
@@ -228,7 +231,7 @@ def read_model(text: str) -> Model:
 
 
 def _placed_model(text: str) -> str:
-    """A folder's name in full; anything else as it is."""
+    """Return the absolute path of a folder; anything else as it is."""
     folder, colon, settings = text.partition(":")
     if folder in FORMS.tables[Model] or not is_folder(folder):
         return text
@@ -236,7 +239,7 @@ def _placed_model(text: str) -> str:
 
 
 def is_folder(text: str) -> bool:
-    """Whether what was typed is one; names that no disk could have are none."""
+    """Whether what was typed names a folder; a name that no disk could have does not."""
     try:
         return as_path(text).is_dir()
     except ConfigError:

@@ -46,7 +46,10 @@ class Diagnostics:
         self._forget_from(start.progress.step)
 
     def __call__(self, state: State, gradient: PrivateGradient | None = None) -> None:
-        """Before a step takes its gradient, or after the last one."""
+        """Look at private rows, if it is time: before a step uses its gradient, or at the end.
+
+        At the end there is no gradient.
+        """
         last = gradient is None
         if not self._stage.config.diagnostics or (state.step % self._every and not last):
             return
@@ -114,7 +117,7 @@ def _sharpness(equation: Equation, weights: Blocks, units: Units) -> Sharpness:
 
 
 def _curvature(equation: Equation, units: Units) -> Curvature:
-    """Of rows as they are, without views; of none, nothing."""
+    """Curvature on rows as they are, without views; unknown if there are no rows."""
     size = sum(each.numel() for each in trainable(equation.model).values())
     count = min(_EIGENVALUES, size - 1)
     if not len(units):

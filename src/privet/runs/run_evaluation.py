@@ -34,12 +34,12 @@ class Evaluation:
 
     Args:
         test: where the rows come from, in words.
-        noun: what the rows are.
-        class_names: of the private rows.
-        accuracy: of the averaged weights.
-        calibration: of the same, on the same rows.
-        ensembles: of what the last weights make together, by name.
-        certificate: of the run.
+        noun: the word for the rows.
+        class_names: class names of the private rows.
+        accuracy: accuracy of the averaged weights.
+        calibration: calibration of the same weights, on the same rows.
+        ensembles: accuracy of what the last weights make together, by name.
+        certificate: the certificate of the run.
         notes: sentences for whoever asked.
     """
 
@@ -66,11 +66,11 @@ class Evaluation:
 
     @property
     def worst_class_name(self) -> str:
-        """Of the class that is recognised least."""
+        """The name of the class that is recognised least."""
         return self.class_names[self.accuracy.worst]
 
     def in_words(self) -> dict[str, object]:
-        """For a terminal."""
+        """What a terminal shows, by the name of each line."""
         certificate, found, sure = self.certificate, self.accuracy, self.calibration
         by_class = zip(self.class_names, found.by_class, strict=True)
         return {
@@ -93,7 +93,7 @@ def evaluate(out: Path, test: str | None = None) -> Evaluation | TextEvaluation:
 
     Args:
         out: the run's folder.
-        test: another test set; else the one that the run had.
+        test: another test set; None takes the one that the run had.
     """
     folder = RunFolder(out)
     config = finished_config(folder)
@@ -131,7 +131,7 @@ def _evaluated(folder: RunFolder, config: RunConfig, test: str | None) -> Evalua
 
 
 def _inputs(config: RunConfig, rows: PublicRows) -> PublicRows:
-    """What the network reads: numbers as they are or from pixels, or features."""
+    """Compute what the network reads: numbers as they are or from pixels, or features."""
     encoder = config.model.encoder()
     if encoder is None:
         return PublicRows(to_float(rows.inputs), rows.targets) if config.rows.pixels else rows
@@ -141,7 +141,7 @@ def _inputs(config: RunConfig, rows: PublicRows) -> PublicRows:
 def _ensembles(
     network: nn.Module, ring: list[Blocks], rows: PublicRows, num_classes: int
 ) -> dict[str, Accuracy]:
-    """Section 3.2 of Nasr et al. 2023."""
+    """Measure what the last weights make together (section 3.2 of Nasr et al. 2023)."""
     with at_weights(network, mean_weights(ring)):
         found = {"mean weights": _accuracy(network, rows, num_classes)}
     for name, way in {"vote": vote_shares, "mean logits": mean_logits}.items():

@@ -57,15 +57,15 @@ _OUTPUT = "float32 (N, classes): logits, whose softmax are probabilities"
 
 @dataclass(frozen=True, kw_only=True)
 class Exported:
-    """What was written.
+    """What an export wrote.
 
     Args:
         run: the run's folder.
-        format: of what was written.
+        format: the format that was written.
         out: where it is.
-        card: where its card is, if it has one.
-        images: how many, for a set.
-        certificate: that went with it; none where nothing private was touched.
+        card: where its card is; None if it has none.
+        images: how many images were written; None for a model.
+        certificate: the certificate that went with it; None where nothing private was touched.
     """
 
     run: Path
@@ -77,7 +77,7 @@ class Exported:
 
     @property
     def guarantee(self) -> str:
-        """In words."""
+        """The guarantee in words."""
         return promise(self.certificate)
 
     def to_json(self) -> dict[str, Any]:
@@ -93,7 +93,7 @@ class Exported:
         }
 
     def in_words(self) -> dict[str, object]:
-        """For a terminal."""
+        """What a terminal shows, by the name of each line."""
         what = "the model" if self.images is None else f"{self.images:,} images"
         words: dict[str, object] = {"wrote": f"{what} as {self.format} to {self.out}"}
         if self.card is not None:
@@ -103,7 +103,7 @@ class Exported:
 
 @dataclass(frozen=True, kw_only=True)
 class _Order:
-    """Who wants what where."""
+    """An export that was asked for: from which run, and to where."""
 
     folder: RunFolder
     certificate: Certificate | FederatedCertificate | None
@@ -112,11 +112,11 @@ class _Order:
 
     @property
     def certificate_text(self) -> str:
-        """What goes with everything."""
+        """The text of the certificate, which goes with everything."""
         return certificate_text(self.certificate)
 
     def texts(self, form: Form) -> dict[str, str]:
-        """What goes with a set."""
+        """The texts that go with a set, by the names of their files."""
         config, count = finished_set_config(self.folder), self.folder.read(RESULT)["images"]
         return beside(self.folder, config, count, form)
 
@@ -162,7 +162,7 @@ def _require_finished(folder: RunFolder) -> None:
 
 
 def _require_outside(out: Path) -> None:
-    """Runs stay as they are: nothing of one is taken for an export of another."""
+    """Refuse a place in a run's folder: nothing of a run is taken for an export of another."""
     place = as_path(out).resolve()
     for folder in (place, *place.parents):
         if any(RunFolder(folder, command).holds_run for command in _FORMATS):
@@ -217,7 +217,7 @@ def _onnx(order: _Order) -> Exported:
 
 
 def _safetensors(order: _Order) -> Exported:
-    """What `privet.load` opens: weights, how to make the network again, and the certificate."""
+    """Write what `privet.load` opens: weights, how to make the network, and the certificate."""
     folder, out = order.folder, order.out
     check_free_folder(out, source=folder.path, is_ours=_is_model, force=order.force)
     shared = SharedModel.of(finished_config(folder))

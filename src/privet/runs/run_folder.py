@@ -67,7 +67,7 @@ _OURS = (
 
 
 class _Body(dict[str, Any]):
-    """What a file says, and a refusal for what it does not say."""
+    """The content of a JSON file, which refuses to be asked for what it does not say."""
 
     def __init__(self, body: Mapping[str, Any], path: Path, remedy: str) -> None:
         super().__init__(body)
@@ -105,14 +105,14 @@ class RunFolder:
 
     @property
     def command_to_resume(self) -> str:
-        """What someone types to go on."""
+        """The command that goes on with the run."""
         return f"privet {self.command} --out {shlex.quote(str(self))} --resume"
 
     def stopped(self, *, began: bool) -> Stopped:
-        """What is said when someone ends a run before its first step, or between others.
+        """Make what is raised when someone ends a run before its first step, or between others.
 
         Args:
-            began: whether it was there before, or is under way.
+            began: whether the run was there before, or is under way.
         """
         if began or self.has(STATE):
             return Stopped(f"Stopped: go on with {self.command_to_resume}")
@@ -120,19 +120,19 @@ class RunFolder:
         return Stopped(f"Stopped before anything was spent: {again}.")
 
     def has(self, name: str) -> bool:
-        """Whether a file is there."""
+        """Whether the folder has a file of this name."""
         return (self.path / name).is_file()
 
     @property
     def holds_run(self) -> bool:
-        """Whether a run was begun here."""
+        """Whether a run of this command was begun here."""
         try:
             return self.has(CONFIG) and self.read(CONFIG).get("schema") == self.schema
         except DataError:
             return False
 
     def refuse_other_layouts(self) -> None:
-        """What another version wrote is none of ours, and should not look like nothing at all."""
+        """Refuse what another version wrote, which should not look like nothing at all."""
         if not self.has(CONFIG):
             return
         schema = str(self.read(CONFIG).get("schema"))
@@ -185,7 +185,7 @@ class RunFolder:
                     folder.rmdir()
 
     def _refuse_links(self) -> None:
-        """A run writes into its own folder alone, whatever lies there."""
+        """Refuse links in the folder: a run writes into its own folder alone."""
         link = next((each for each in self.path.iterdir() if each.is_symlink()), None)
         if link is not None:
             raise ConfigError(
@@ -208,7 +208,7 @@ class RunFolder:
             os.close(descriptor)
 
     def _sweep(self) -> None:
-        """Drafts that a killed process left, and that nobody would write over."""
+        """Remove drafts that a killed process left, and that nobody would write over."""
         names = [name + _PART for name in (CONFIG, *_FILES, *_WITH_ROWS)]
         for draft in (*names, *self._steps(f"*.safetensors{_PART}")):
             if self.has(draft):
@@ -252,7 +252,7 @@ class RunFolder:
         (self.path / name).unlink(missing_ok=True)
 
     def read(self, name: str, remedy: str = "start again in another folder") -> dict[str, Any]:
-        """A JSON file; refused with a remedy if it cannot be read, or lacks what is asked of it."""
+        """Read a JSON file; refuse it, with a remedy, if it cannot be read or lacks a key."""
         path = self.path / name
         try:
             body = plain_json.read(path)
@@ -263,24 +263,24 @@ class RunFolder:
         return _Body(body, path, remedy)
 
     def write(self, name: str, body: Mapping[str, Any]) -> None:
-        """A JSON file, whole or not at all."""
+        """Write a JSON file, whole or not at all."""
         text = json.dumps(body, indent=2, ensure_ascii=False) + "\n"
         self.write_with(name, lambda path: path.write_text(text, encoding="utf-8"))
 
     def write_with(self, name: str, write: Callable[[Path], object]) -> None:
-        """A file that something else writes, put in its place when it is durable."""
+        """Let `write` make a file, and put it in its place when it is durable."""
         with self._drafted(name, write) as draft:
             draft.replace(self.path / name)
             sync_folder(draft.parent)
 
     def rehearse(self, name: str, content: bytes) -> None:
-        """Write and forget: refused now if it would be refused later."""
+        """Write a file and remove it again: refused now if it would be refused later."""
         with self._drafted(name, lambda path: path.write_bytes(content)):
             pass
 
     @contextmanager
     def _drafted(self, name: str, write: Callable[[Path], object]) -> Iterator[Path]:
-        """A durable file beside its place, gone in the end if it was not put there."""
+        """Write a durable file beside its place; it is gone in the end if it was not put there."""
         draft = self.path / (name + _PART)
         with writing(self.path / name):
             draft.parent.mkdir(exist_ok=True)

@@ -22,11 +22,11 @@ class Terms(Protocol):
 
     @property
     def unit(self) -> Unit:
-        """What is protected."""
+        """The unit that is protected: an example or a user."""
 
     @property
     def ledger(self) -> str | None:
-        """The owner's, or none for one of the run's own."""
+        """The file of the owner's ledger; None for one of the run's own."""
 
 
 class Place(Protocol):
@@ -34,27 +34,27 @@ class Place(Protocol):
 
     @property
     def label(self) -> str:
-        """Under which the ledger knows the run."""
+        """The label under which the ledger knows the run."""
 
     @property
     def ledger(self) -> str:
-        """Its file, seen from the run's folder."""
+        """The ledger's file, seen from the run's folder."""
 
     @property
     def reservation(self) -> str | None:
-        """Its id, once that was written down."""
+        """The id of its reservation; None until that was written down."""
 
 
 def open_ledger(
     terms: Terms, place: Place, folder: RunFolder, *, secure_noise: bool = False
 ) -> Ledger:
-    """The owner's, or the run's own, which is made for exactly what the run may spend.
+    """Open the owner's ledger, or the run's own, made for exactly what the run may spend.
 
     Args:
-        terms: of the run.
-        place: of its reservation.
-        folder: of the run.
-        secure_noise: whether one of its own asks for that.
+        terms: what the run's configuration says of privacy.
+        place: the run's place in the ledger.
+        folder: the run's folder.
+        secure_noise: whether a ledger of the run's own asks for secure noise.
     """
     path = folder / place.ledger
     if terms.ledger is None and place.reservation is None and not path.exists():
@@ -73,7 +73,7 @@ def open_ledger(
 def find_or_reserve(
     ledger: Ledger, place: Place, reserve: Callable[[], Reservation]
 ) -> Reservation:
-    """The run's reservation, by its id or, if that was not written down in time, by its label.
+    """Find the run's reservation by its id or, if that was lost, by its label; else reserve.
 
     A closed one is found too: it pays for nothing more, and what it paid for is still there.
     """

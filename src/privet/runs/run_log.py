@@ -34,7 +34,10 @@ _MOST_MEASUREMENTS = 10
 
 
 class Costs:
-    """ε after a number of paid steps, from above: at a few of them exact, elsewhere the next."""
+    """Upper bounds on ε after a number of paid steps: exact at a few of them.
+
+    Elsewhere it is that of the next one.
+    """
 
     def __init__(self, plan: Plan, delta: float, relation: Relation) -> None:
         *others, steps = plan.events
@@ -47,37 +50,37 @@ class Costs:
 
     @classmethod
     def spent_at_once(cls, epsilon: float) -> Costs:
-        """Of a trial: choosing among them costs all of ε, however far each one came."""
+        """Costs of a trial: choosing among them costs all of ε, however far each one came."""
         costs = cls.__new__(cls)
         costs.counts, costs._costs = [sys.maxsize], [round_up(epsilon, 3)]
         return costs
 
     def __call__(self, paid: int) -> float:
-        """An upper bound; nothing is said before the first step."""
+        """An upper bound on ε after so many paid steps; 0 before the first."""
         return self._costs[bisect_left(self.counts, paid)] if paid else 0.0
 
     @property
     def whole(self) -> float:
-        """Of the whole plan."""
+        """ε of the whole plan."""
         return self._costs[-1]
 
 
 @dataclass(kw_only=True)
 class Recorder:
-    """Told of every step.
+    """Writes metrics and checkpoints as it is told of every step.
 
     Args:
-        folder: where it writes.
-        metrics: of the run.
-        course: of the run.
-        sampling_rate: of the run.
-        expected_rows: in a step, views counted.
-        costs: ε so far.
-        paid: how many steps are paid for.
-        measure: how good some weights are on test rows, or none.
+        folder: the run's folder.
+        metrics: the metrics of the run.
+        course: how the run goes through its steps.
+        sampling_rate: the probability with which each row joins a step.
+        expected_rows: expected rows in a step, views counted.
+        costs: ε after a number of paid steps.
+        paid: tells how many steps are paid for.
+        measure: tells how good weights are on test rows; None if there are none.
         listener: told of every step.
         progress: where the run is.
-        measured: what `measure` tells, in a line.
+        measured: the name of what `measure` tells, in a line.
     """
 
     folder: RunFolder
@@ -99,7 +102,7 @@ class Recorder:
         self._wait = SECONDS_BETWEEN_CHECKPOINTS
 
     def __call__(self, progress: Progress) -> None:
-        """A line, a checkpoint if it is time, and the end if someone wants it."""
+        """Write a line, save a checkpoint if it is time, and stop if someone wants it."""
         self.progress = progress
         epsilon = self.costs(self.paid())
         if self._due(_MOST_LINES):
@@ -111,7 +114,7 @@ class Recorder:
             raise self.stopped()
 
     def save(self) -> None:
-        """The progress so far, durably."""
+        """Save the progress so far, durably."""
         begun = time.monotonic()
         checkpoints.save(self.folder / CHECKPOINT, self.progress)
         self._saved = time.monotonic()
@@ -120,7 +123,7 @@ class Recorder:
         self._wait = min(max(least, wanted), _MOST_WAITING * least)
 
     def stopped(self) -> Stopped:
-        """What is said when a run ends early."""
+        """Make what is raised when a run ends early."""
         return Stopped(
             f"Stopped after step {self.progress.step:,} of {self.course.steps:,}, which is saved: "
             f"go on with {self.folder.command_to_resume}"
@@ -156,7 +159,7 @@ class Recorder:
 
 @contextmanager
 def stoppable(recorder: Recorder) -> Iterator[None]:
-    """Ctrl-C ends a run after the step that is being paid for; a second one ends it at once.
+    """Let Ctrl-C end a run after the step that is being paid for; a second one ends it at once.
 
     So does a machine's SIGTERM, where someone listens to it.
     """

@@ -29,7 +29,7 @@ def check_events(folder: RunFolder, *, asked: bool, resume: bool) -> None:
 
 
 def begin_events(folder: RunFolder) -> EventFile:
-    """From now on, and of all that was measured so far.
+    """Begin a file of events with all that was measured so far.
 
     Earlier files stay, since whoever reads them now would not find the next one; it takes back all
     that they say.
@@ -45,7 +45,7 @@ def _event_files(folder: RunFolder) -> list[Path]:
 
 
 class Metrics:
-    """Of one run. Events are written where some were begun."""
+    """The metrics of one run; events are written too where some were begun."""
 
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
@@ -54,11 +54,11 @@ class Metrics:
 
     @property
     def lines(self) -> list[Line]:
-        """So far."""
+        """All lines that were written so far."""
         return _lines(self._folder)
 
     def write(self, line: Line) -> None:
-        """One more."""
+        """Append one line."""
         path = self._folder / METRICS
         with writing(path), path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
@@ -66,7 +66,7 @@ class Metrics:
             self._events.scalars(line["step"], _scalars(line))
 
     def keep(self, wanted: Callable[[Line], bool]) -> None:
-        """Forget all other lines: of steps that were lost."""
+        """Keep the lines that are wanted, and forget all others: those of steps that were lost."""
         if not self._folder.has(METRICS):
             return
         kept = "".join(json.dumps(line) + "\n" for line in self.lines if wanted(line))
@@ -77,7 +77,7 @@ class Metrics:
             self._events = begin_events(self._folder)
 
     def show_samples(self, count: int) -> None:
-        """The sheet of a synthetic set of so many images, among the events."""
+        """Add the sheet of a synthetic set of so many images to the events."""
         if self._events is None:
             return
         path = self._folder / SAMPLES
@@ -87,7 +87,7 @@ class Metrics:
 
 
 def _lines(folder: RunFolder) -> list[Line]:
-    """Those that are whole."""
+    """Read the lines that are whole."""
     if not folder.has(METRICS):
         return []
     found = []

@@ -24,11 +24,11 @@ class ReleaseQuote:
     """The synthetic set that a run would pay for.
 
     Args:
-        share: of ε that its release would cost alone.
-        reason: for the share.
-        images: how many.
-        noise_multiplier: of the release.
-        alone: what the release and the steps would cost, each without the other.
+        share: the share of ε that its release would cost alone.
+        reason: the reason for that share.
+        images: how many images there would be.
+        noise_multiplier: noise multiplier of the release.
+        alone: ε of the release and of the steps, each without the other.
         signals: how much of every block noise leaves, where public images foretell it.
     """
 
@@ -51,7 +51,7 @@ class ReleaseQuote:
         }
 
     def in_words(self) -> dict[str, object]:
-        """For a terminal."""
+        """What a terminal shows, by the name of each line."""
         words: dict[str, object] = {
             f"  {name} alone": f"ε = {decimals(round_up(cost, 3))}"
             for name, cost in self.alone.items()
@@ -65,7 +65,7 @@ class ReleaseQuote:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingQuote:
-    """What a run would be."""
+    """What a run of `privet train` would do and cost."""
 
     rows: str
     method: str
@@ -101,7 +101,7 @@ class TrainingQuote:
         }
 
     def in_words(self) -> dict[str, object]:
-        """For a terminal."""
+        """What a terminal shows, by the name of each line."""
         rate, noise = self.mechanism.sampling_rate, round_up(self.mechanism.noise_multiplier, 4)
         batch = "a count is released first"
         if self.expected_batch is not None:
@@ -119,7 +119,7 @@ class TrainingQuote:
 
 
 def quote(asked: Asked, *, noise_seed: int | None, listener: StepListener) -> TrainingQuote:
-    """Everything that is decided before a private row is read, refusals included."""
+    """Decide all that is decided before a private row is read, refusals included."""
     stage = staged(asked, noise_seed=noise_seed, unread=True)
     mechanism = stage.noise()
     for sentence in stage.warnings():

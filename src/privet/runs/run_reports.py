@@ -37,9 +37,9 @@ class Report:
     """A page on disk.
 
     Args:
-        path: where.
-        runs: that it tells of.
-        size: in bytes.
+        path: where the page lies.
+        runs: folders of the runs that it tells of.
+        size: its size in bytes.
     """
 
     path: Path
@@ -55,7 +55,7 @@ class Report:
         }
 
     def in_words(self) -> dict[str, object]:
-        """For a terminal."""
+        """What a terminal shows, by the name of each line."""
         size = f"{self.size / 1e6:.1f} MB" if self.size >= 1e6 else f"{self.size / 1e3:.0f} kB"
         return {"report": self.path, "size": f"{size}, in one file"}
 
@@ -71,9 +71,9 @@ def report(
 
     Args:
         runs: their folders.
-        out: the page; else `report.html` in the folder of one run, which is made anew each time,
-            and `privet-report.html` here for several.
-        attack: what `privet audit attack` found, for a page on one run.
+        out: the page; None takes `report.html` in the folder of one run, which is made anew each
+            time, and `privet-report.html` here for several.
+        attack: the file of what `privet audit attack` found, for a page on one run; None for none.
         force: replace a page that lies elsewhere than in a run's folder.
     """
     if attack is not None and len(runs) > 1:
@@ -95,7 +95,7 @@ def report(
 
 
 def story(path: Path) -> Story:
-    """What a finished run's folder tells."""
+    """Read what a finished run's folder tells."""
     RunFolder(path).refuse_other_layouts()
     for command, (require_finished, told) in _COMMANDS.items():
         folder = RunFolder(path, command)
@@ -112,7 +112,7 @@ def story(path: Path) -> Story:
 
 
 def _told_apart(stories: list[Story]) -> list[Story]:
-    """With names that differ, which folders of one name in several places do not have."""
+    """Give stories names that differ, also of folders of one name in several places."""
     names = [each.name for each in stories]
     return [
         each if names.count(each.name) == 1 else replace(each, name=f"{each.name} ({number})")

@@ -32,10 +32,10 @@ from privet.runs.weights import all_weights
 
 @dataclass(frozen=True, kw_only=True)
 class RunResult(FinishedRun):
-    """Of `privet train`."""
+    """What a finished run of `privet train` left."""
 
     def in_words(self) -> dict[str, object]:
-        """For a terminal."""
+        """What a terminal shows, by the name of each line."""
         found, before = self.summary["test"], self.summary["test_after_warm_up"]
         noun = self.summary.get("rows", "images")
         words: dict[str, object] = {"guarantee": self.summary["guarantee"]}
@@ -58,7 +58,7 @@ class RunResult(FinishedRun):
 
 
 def _before(summary: dict[str, Any], noun: str) -> str:
-    """What taught the model before its first private step."""
+    """The words for what taught the model before its first private step."""
     return f"public {noun} alone" if summary.get("release") is None else "before private steps"
 
 
@@ -71,7 +71,7 @@ def _told(found: dict[str, Any]) -> str:
 def write_results(
     reservation: Reservation, stage: Stage, state: RunState, progress: Progress, folder: RunFolder
 ) -> None:
-    """All files; the summary, which marks the run as done, comes last."""
+    """Write all files; the summary, which marks the run as done, comes last."""
     certificate = certify(reservation, public=stage.treated_as_public)
     folder.write(CERTIFICATE, certificate.to_json())
     if stage.release is not None:
@@ -88,7 +88,7 @@ def write_results(
 
 
 def finished(folder: RunFolder) -> RunResult:
-    """What a finished run found; it tidies up whatever the last process did not come to."""
+    """Read what a finished run found; tidy up whatever the last process did not come to."""
     state = RunState.from_json(folder.read(STATE))
     if state.reservation is None:
         raise DataError(f"{shown(folder / STATE)} names no reservation of a run that is done.")
@@ -133,7 +133,7 @@ def _summary(
 
 
 def _release(stage: Stage, certificate: Certificate) -> dict[str, Any]:
-    """Of a run that made a synthetic set: what it cost, and what the steps would have cost."""
+    """The summary of a synthetic set that the run made: what it and the steps cost alone."""
     if stage.release is None:
         return {}
     release, alone = stage.release, stage.alone(certificate.plan)

@@ -42,7 +42,7 @@ def resolved(
     seeded: bool,
     release: float | None = None,
 ) -> RunConfig:
-    """The complete configuration: what was asked for, the preset's settings elsewhere."""
+    """Complete the configuration: what was asked for, and the preset's settings elsewhere."""
     budget = asked.budget
     asked = _in_scenario(asked)
     preset = rows.suited(preset_of(asked, sets.private.num_classes))
@@ -74,18 +74,28 @@ def resolved(
 
 
 def preset_of(asked: Asked, num_classes: int) -> Preset:
-    """What holds where nothing else is asked for."""
+    """Make the preset that was asked for, or the usual one, for this ε and so many classes."""
     make = PRESETS[named(PRESETS, asked.preset or "cpu", "--preset")]
     return make(asked.budget.epsilon, num_classes)
 
 
 def _in_scenario(asked: Asked) -> Asked:
-    """With the warm-up and the share of joining rows that a paper's column stands for."""
+    """Fill in the warm-up and the share of joining rows that a paper's column stands for."""
     if asked.scenario is None:
         return asked
     warm_up, extended = _SCENARIOS[named(_SCENARIOS, asked.scenario, "--scenario")]
     if asked.scenario == "extended" and (asked.synthetic or asked.release) is not None:
         warm_up = SYNTHETIC  # as IDS has it; DOPE-SGD makes none
+    if (asked.warm_up or warm_up) != warm_up:
+        raise ConfigError(
+            f"--scenario {asked.scenario} has --warm-up {warm_up}, not {asked.warm_up}: give one "
+            "of both."
+        )
+    if asked.extended is not None and bool(asked.extended) != bool(extended):
+        raise ConfigError(
+            f"--scenario {asked.scenario} has --extended {extended:g}, not {asked.extended:g}: "
+            "give one of both."
+        )
     return replace(
         asked, warm_up=_or(asked.warm_up, warm_up), extended=_or(asked.extended, extended)
     )
@@ -98,7 +108,7 @@ def _method_name(asked: Asked) -> str:
 
 
 def relation_of(asked: Words) -> Relation:
-    """What was asked for, or add-or-remove; an owner's ledger has its own terms."""
+    """The relation that was asked for, or add-or-remove; an owner's ledger has its own terms."""
     known = {each.value: each for each in Relation}
     wanted = None if asked.relation is None else named(known, asked.relation, "--relation")
     if asked.ledger is None:
@@ -119,7 +129,7 @@ def relation_of(asked: Words) -> Relation:
 
 
 def portion_of(asked: Words) -> str | None:
-    """Where the owner's ledger counts the run; a ledger of the run's own has no portions."""
+    """The portion of the owner's ledger that counts the run; a run's own ledger has none."""
     if asked.portion is not None and asked.ledger is None:
         raise ConfigError("--portion is one that an owner's ledger has: give --ledger too.")
     return asked.portion
@@ -189,7 +199,7 @@ def _check_model(model: Model, rows: RowKind) -> None:
 
 
 def _check_words(asked: Asked, rows: RowKind) -> None:
-    """What looks at single classes, or moves inputs by a little, is not for words."""
+    """Refuse for words what looks at single classes, or moves inputs by a little."""
     if not rows.words:
         return
     if asked.diagnostics:
@@ -199,7 +209,10 @@ def _check_words(asked: Asked, rows: RowKind) -> None:
 
 
 def _check_users(asked: Asked) -> None:
-    """A user's rows are averaged, which one engine does; a public row is no user."""
+    """Refuse for users what takes rows one by one.
+
+    A user's rows are averaged, which one engine does; a public row is no user.
+    """
     if asked.user is None:
         return
     if _extended(asked):
@@ -260,7 +273,7 @@ def _extended(asked: Asked) -> float:
 
 
 def _warm_up(asked: Asked, preset: Preset, sets: Sets[Any], augment: CropFlip) -> WarmUp | None:
-    """On public rows, where there are any, unless told otherwise."""
+    """Complete the warm-up on public rows; None if there are none, or it is not wanted."""
     wanted = _warm_up_rows(asked, sets)
     if wanted == "none":
         for name in ("warm_up_epochs", "warm_up_steps", "warm_up_augment"):
@@ -281,7 +294,7 @@ def _warm_up(asked: Asked, preset: Preset, sets: Sets[Any], augment: CropFlip) -
 
 
 def _warm_up_rows(asked: Asked, sets: Sets[Any]) -> str:
-    """Those that were asked for; else all that there are."""
+    """Name the rows of a warm-up: those that were asked for, else all that there are."""
     if asked.warm_up is not None:
         return named(_WARM_UPS, asked.warm_up, "--warm-up")
     if sets.synthetic is not None:
@@ -296,7 +309,10 @@ def _engine(asked: Asked) -> EngineName | None:
 
 
 def two_digits(size: float | None) -> float | None:
-    """As the hedge keeps it: more digits would say more than an owner declares."""
+    """Round a declared size to two digits, as the hedge keeps it.
+
+    More digits would say more than an owner declares.
+    """
     if size is None:
         return None
     if not 1 <= size < float("inf"):

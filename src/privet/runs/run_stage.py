@@ -53,17 +53,18 @@ class Stage:
 
     Args:
         asked: what was asked for.
-        config: what follows from it.
+        config: the complete configuration that follows from it.
         sets: rows; the private ones are for the hedge alone.
         network: what learns.
-        encoder: what features come from, where the network does not see rows itself.
+        encoder: what computes features; None where the network sees rows itself.
         material: public rows as the network sees them, once they are encoded.
-        test: rows to measure accuracy on.
+        test: rows to measure accuracy on; None if there are none.
         keys: randomness outside the hedge.
-        noise_seed: for tests; never saved.
+        noise_seed: a seed for noise, for tests; never saved; None draws real noise.
         device: where the network lies.
-        release: a synthetic set that the run pays for; until it is made, black images stand in.
-        trial: what a tuning decided, if the run is one of its trials.
+        release: a synthetic set that the run pays for, in whose place black images stand until it
+            is made; None for none.
+        trial: what a tuning decided; None if the run is not one of its trials.
     """
 
     asked: Asked
@@ -80,12 +81,12 @@ class Stage:
     trial: Trial | None = None
 
     def with_synthetic(self, images: ImageSet) -> Stage:
-        """With the set that the run made, in the place of what stood in for it."""
+        """Put the set that the run made in the place of what stood in for it."""
         material = replace(self.material, synthetic=_rows(images, self.device))
         return replace(self, material=material)
 
     def encoded(self) -> Stage:
-        """With features in place of inputs, if the network wants them."""
+        """Put features in the place of inputs, if the network wants them."""
         encoder = self.config.model.encoder()
         if encoder is None:
             return self
@@ -103,7 +104,7 @@ class Stage:
         )
 
     def hedge(self, reservation: Reservation) -> Hedge:
-        """The private rows behind it, or their features."""
+        """Put the private rows, or their features, behind a hedge."""
         hedge = Hedge(
             self.sets.private,
             reservation,
@@ -116,7 +117,7 @@ class Stage:
         return hedge if self.encoder is None else hedge.map(self._encode)
 
     def helper(self, team: Processes) -> Helper:
-        """The same, in a process that helps another one."""
+        """Put the private rows, or their features, behind the hedge of a helping process."""
         helper = Helper(
             self.sets.private,
             team,
@@ -131,7 +132,7 @@ class Stage:
         return {INPUTS: features(self.encoder, units[INPUTS]), TARGETS: units[TARGETS]}
 
     def plan(self, mechanism: PoissonSum) -> Plan:
-        """All that will happen to private rows."""
+        """List all that will happen to private rows."""
         training = self.config.training
         steps = PoissonSteps(
             sampling_rate=mechanism.sampling_rate,
@@ -145,11 +146,11 @@ class Stage:
 
     @property
     def before(self) -> tuple[Event, ...]:
-        """What is released before the first step, besides a count."""
+        """The events of what is released before the first step, besides a count."""
         return () if self.release is None else self.release.events
 
     def noise(self) -> PoissonSum:
-        """The least noise for the budget; refused if the owner's ledger has no room for it."""
+        """Find the least noise for the budget; refuse if the owner's ledger has no room for it."""
         config = self.config
         if self.trial is not None:
             return self.trial.mechanism(config.training)
@@ -167,7 +168,7 @@ class Stage:
         return mechanism
 
     def guarantee(self, plan: Plan) -> Guarantee:
-        """What a plan costs by itself."""
+        """The guarantee of a plan by itself."""
         budget, relation = self.config.budget, self.config.relation
         return Guarantee(
             epsilon=PLD().epsilon(plan.events, budget.delta, relation),
@@ -178,7 +179,7 @@ class Stage:
         )
 
     def alone(self, plan: Plan) -> dict[str, float]:
-        """What a release, and all that comes after it, would cost without the other."""
+        """ε of a release, and of the steps after it, each without the other; empty without one."""
         if self.release is None:
             return {}
         parts = {"release": plan.events[: len(self.before)], "steps": plan.events[-1:]}
@@ -186,12 +187,12 @@ class Stage:
         return {name: PLD().epsilon(some, delta, relation) for name, some in parts.items()}
 
     def expected_batch(self) -> float | None:
-        """Units in a step, if their number is declared."""
+        """Expected units in a step; None if their number is not declared."""
         size = self.config.declared_size
         return None if size is None else expected_rows(self.config.training, self.material, size)
 
     def measured(self) -> Accuracy | Perplexity | None:
-        """How good the network is as it is, on the test rows."""
+        """Measure how good the network is as it is, on the test rows; None without such."""
         if self.test is None:
             return None
         if self.material.words:
@@ -202,14 +203,14 @@ class Stage:
         )
 
     def logits(self, inputs: Tensor) -> Tensor:
-        """What the network says of stored inputs."""
+        """Compute the network's logits of inputs as they are stored."""
         inputs = inputs.to(self.device)
         found: Tensor = self.network(to_float(inputs) if self.material.pixels else inputs)
         return found
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Of the private rows."""
+        """Class names of the private rows."""
         return self.config.class_names
 
     @property
@@ -223,7 +224,7 @@ class Stage:
 
     @property
     def treated_as_public(self) -> tuple[str, ...]:
-        """For the certificate."""
+        """What the certificate lists as public."""
         training, material = self.config.training, self.material
         used: list[str] = []
         if self.release is not None:
@@ -244,7 +245,7 @@ class Stage:
         return tuple(used)
 
     def warnings(self) -> list[str]:
-        """What is allowed and yet worth a sentence."""
+        """Sentences about what is allowed and yet worth one."""
         size, delta = self.config.declared_size, self.config.budget.delta
         notes = list(self.sets.notes)
         if self.release is not None:
@@ -297,7 +298,7 @@ def staged_with(
     noise_seed: int | None = None,
     device: str = "cpu",
 ) -> Stage:
-    """The same, once rows are read."""
+    """Do as `staged`, with rows that were read before."""
     release = paid_set(asked, sets, seeded=noise_seed is not None)
     if release is not None:
         sets = replace(sets, synthetic=release.stand_in())
@@ -362,7 +363,7 @@ def _encoded(encoder: nn.Module, rows: PublicRows | None) -> PublicRows | None:
 
 
 def _view_seed(noise_seed: int | None) -> int | None:
-    """Views repeat in seeded runs; else their key is fresh."""
+    """The seed of views in a run with seeded noise; None where their key is fresh."""
     if noise_seed is None:
         return None
     if noise_seed < 0:
@@ -372,7 +373,7 @@ def _view_seed(noise_seed: int | None) -> int | None:
 
 
 def usable_device(name: str) -> torch.device:
-    """By its name; refused where there is none."""
+    """Return the device of this name; refuse one that cannot be used here."""
     try:
         device = torch.device(name)
         torch.empty(1, device=device)

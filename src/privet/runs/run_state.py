@@ -14,15 +14,19 @@ from privet.plain_json import WRONG_VALUES, require
 
 @dataclass(frozen=True, kw_only=True)
 class RunState:
-    """Grows as a run gets under way. Nothing in it is private: a divisor is declared or released.
+    """What a run remembers of its place in a ledger; it grows as the run gets under way.
+
+    Nothing in it is private: a divisor is declared or released.
 
     Args:
-        label: under which the ledger knows the run; it finds a reservation whose id was lost.
-        ledger: its file, seen from the run's folder.
+        label: the label under which the ledger knows the run; it finds a reservation whose id was
+            lost.
+        ledger: the ledger's file, seen from the run's folder.
         mechanism: clip, noise and sampling of every step.
-        reservation: what pays.
-        divisor: the expected number of rows in a step.
-        public_only: how good it was after the warm-up, before the first private step.
+        reservation: the id of the reservation that pays; None until it is written down.
+        divisor: the expected number of rows in a step; None until it is known.
+        public_only: how good the model was after the warm-up, before the first private step; None
+            if not measured.
     """
 
     label: str

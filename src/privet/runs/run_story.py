@@ -26,7 +26,7 @@ _LONGEST = 200
 
 
 def privacy_of(folder: RunFolder) -> Privacy:
-    """From a run's certificate, whose events must cost what it says, and from its ledger."""
+    """Read what a run promises from its certificate, which is checked, and from its ledger."""
     certificate = certificate_of(folder)
     if certificate is None:
         return Privacy(
@@ -51,7 +51,7 @@ def privacy_of(folder: RunFolder) -> Privacy:
 
 
 def _privacy_of_parties(certificate: FederatedCertificate) -> Privacy:
-    """Every party's own, by its name; their ledgers are not here."""
+    """Tell every party's own privacy, by its name; their ledgers are not here."""
     parties = {shown(name): each for name, each in certificate.parties.items()}
     epsilon, delta = certificate.everywhere
     several = f"ε ≤ {decimals(round_up(epsilon, 3))}, δ ≤ {delta:g}" if certificate.private else ""
@@ -92,7 +92,7 @@ def _facts(certificate: Certificate) -> Iterator[Fact]:
 
 
 def _budget(folder: RunFolder) -> tuple[tuple[Bar, ...], str]:
-    """What every run reserved of the owner's budget, if the ledger can be read from here."""
+    """Bars of what every run reserved of the owner's budget; empty if the ledger is not here."""
     state = folder.read(STATE) if folder.has(STATE) else {}
     try:
         with closing(Ledger.open(folder / str(state["ledger"]))) as ledger:
@@ -125,12 +125,12 @@ def _budget(folder: RunFolder) -> tuple[tuple[Bar, ...], str]:
 
 
 def _reserved(epsilon: float) -> str:
-    """Who reserves nothing may only look, and what is seen is not private."""
+    """Write ε of a reservation; who reserves nothing may only look, which is not private."""
     return f"ε = {decimals(round_up(epsilon, 3))}" if epsilon else "NOT PRIVATE"
 
 
 def settings_of(folder: RunFolder) -> tuple[Fact, ...]:
-    """All of them, places by their last names alone: a page is there to be passed on."""
+    """List all settings of a run; of paths, the last names: a page is there to be passed on."""
     stored = folder.read(CONFIG)
     body = stored["agreement" if folder.command == FEDERATE else "config"]
     return (*_flat("", body), *_flat("synthetic", stored.get("release", {})))
@@ -148,12 +148,12 @@ def _flat(name: str, value: Any) -> Iterator[Fact]:
 
 
 def versions_of(folder: RunFolder) -> tuple[Fact, ...]:
-    """Of what made the run."""
+    """The version of Privet that made the run."""
     return (Fact("run by", f"Privet {shown(folder.read(CONFIG)['privet_version'])}"),)
 
 
 def command_of(folder: RunFolder, **others: object) -> str:
-    """What someone types to do it again."""
+    """The command that someone types to make the run again."""
     stored = folder.read(CONFIG)
     if folder.command == FEDERATE:
         asked = {name: each for name, each in stored["server"].items() if name != "out"}
@@ -176,17 +176,17 @@ def command_of(folder: RunFolder, **others: object) -> str:
 
 
 def name_of(folder: RunFolder) -> str:
-    """The last name of its path."""
+    """The last name of the folder's path."""
     return shown(folder.path.resolve().name)
 
 
 def tested_on(evaluation: Mapping[str, Any]) -> str:
-    """Where its images came from, without a place on somebody's disk."""
+    """The words for where test rows came from, without a place on somebody's disk."""
     return _place(evaluation["test"])
 
 
 def metric_lines(folder: RunFolder) -> list[dict[str, Any]]:
-    """All of them, in the order in which they were written."""
+    """Read all lines of metrics, in the order in which they were written."""
     if not folder.has(METRICS):
         return []
     try:
@@ -199,7 +199,7 @@ def metric_lines(folder: RunFolder) -> list[dict[str, Any]]:
 
 
 def source_of(folder: RunFolder) -> str:
-    """The data, by its last name."""
+    """The words for the data that a run learned from: the last name of its path."""
     if folder.command == FEDERATE:
         return "noised sums of several parties"
     return _place(folder.read(CONFIG)["asked"]["data"])

@@ -21,7 +21,7 @@ _MOST_CLASSES = 100
 
 
 def strips(images: ImageSet, names: Sequence[str]) -> Iterator[Samples]:
-    """A strip for each class; of a set without labels there are some strips without names."""
+    """Yield a strip for each class; of a set without labels, some strips without names."""
     height, width, channels = images.image_shape
     shrink = max(1, -(-max(height, width) // _LARGEST_SIDE))
     size = (max(1, width // shrink), max(1, height // shrink))
@@ -51,7 +51,7 @@ def _strip(
     size: tuple[int, int],
     places: int,
 ) -> Samples:
-    """Images from the left, each as wide on the page as if all places were taken."""
+    """Draw images from the left, each as wide on the page as if all places were taken."""
     if not len(rows):
         return Samples(name=name, png=None, count=0, total=0)
     step = size[0] + _GAP

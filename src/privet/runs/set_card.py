@@ -27,11 +27,11 @@ class Layout(Protocol):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """None for images without labels."""
+        """The names of classes; empty for images without labels."""
 
     @property
     def soft_labels(self) -> bool:
-        """Whether they come with class probabilities."""
+        """Whether images come with class probabilities."""
 
     @property
     def made_by(self) -> Mapping[str, Any]:
@@ -64,18 +64,21 @@ def beside(folder: RunFolder, config: Layout, count: int, form: Form) -> dict[st
 
 
 def certificate_text(certificate: Certificate | FederatedCertificate | None) -> str:
-    """As it lies in a folder, in the words of its figures."""
+    """Write a certificate as the text of its JSON file."""
     return json.dumps(as_json(certificate), indent=2, ensure_ascii=False) + "\n"
 
 
 def write_card(folder: RunFolder, config: Layout, count: int) -> None:
-    """Put both beside the shards; the card, which tells `datasets` them apart, comes first."""
+    """Write card and certificate beside the shards.
+
+    The card, which tells `datasets` them apart, comes first.
+    """
     for name, text in beside(folder, config, count, PARQUET).items():
         _write(folder, f"{SYNTHETIC}/{name}", text)
 
 
 def discard_card(folder: RunFolder) -> None:
-    """Take both away while images are being added."""
+    """Remove card and certificate while images are being added."""
     for name in (CERTIFICATE, CARD):
         folder.discard(f"{SYNTHETIC}/{name}")
 
@@ -85,7 +88,7 @@ def _write(folder: RunFolder, name: str, text: str) -> None:
 
 
 def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """Settings by their names, nested ones with a dot; no places on somebody's disk."""
+    """Yield settings by their names, nested ones with a dot; no places on somebody's disk."""
     if isinstance(value, Mapping):
         for key, each in value.items():
             inner = f"{name}.{key}" if name else key

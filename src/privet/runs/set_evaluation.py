@@ -49,13 +49,14 @@ class SetEvaluation:
 
     Args:
         test: where test images come from, in words.
-        synthetic_count: images of the run.
-        test_count: test images.
-        class_names: of their labels; none if there are no labels.
-        quality: all figures.
-        picture: synthetic images beside those that the run saw, if these are public.
-        guarantee: of the run.
-        panel: of classifiers that learned from the images, if they were asked for.
+        synthetic_count: how many images the run has.
+        test_count: how many test images there are.
+        class_names: names of their labels; empty if there are no labels.
+        quality: all figures of the set.
+        picture: the file of a picture of synthetic images beside those that the run saw; None if
+            these are not public.
+        guarantee: the guarantee of the run, in words.
+        panel: scores of classifiers that learned from the images; empty if not asked for.
     """
 
     test: str
@@ -83,12 +84,12 @@ class SetEvaluation:
 
     @property
     def worst_class_name(self) -> str | None:
-        """Of the class that the CNN recognises least."""
+        """The name of the class that the CNN recognises least; None without CAS."""
         number = self.quality.cas_worst
         return None if number is None else self.class_names[number]
 
     def in_words(self) -> dict[str, object]:
-        """For a terminal."""
+        """What a terminal shows, by the name of each line."""
         found = self.quality
         made, real = f"{found.images:,} synthetic", f"{found.test_images:,} test images"
         score = "" if found.inception is None else f"{found.inception:.2f} ({made} images)"
@@ -156,11 +157,12 @@ def evaluate_set(
 
     Args:
         out: the run's folder.
-        test: another test set; else the one that the run had.
-        extractor: the name of what looks at images.
+        test: another test set; None takes the one that the run had.
+        extractor: the name of what looks at images; None takes `cnn`.
         note: told what is worth a line.
-        progress: told how many images were looked at.
-        panel: classifiers that learn from the images too: `all`, or names with commas.
+        progress: gives a listener for each part, by its name; None tells nobody.
+        panel: classifiers that learn from the images too: `all`, or names with commas; None for
+            none.
         real: let them learn from the private images as well, outside the guarantee: the run's
             ledger says so, and what comes of it is returned and kept nowhere.
     """
@@ -269,7 +271,7 @@ def _bar(progress: Progress | None, name: str) -> OnStep | None:
 
 
 def _watched(look: Extractor, tell: OnStep | None, total: int) -> Extractor:
-    """The same, telling how many images it has seen."""
+    """Wrap an extractor, to tell how many images it has seen."""
     done = 0
 
     def counted(images: Tensor) -> Tensor:
@@ -302,7 +304,7 @@ def _test_images(
 
 
 def _refuse_seen(folder: RunFolder, config: SetConfig, test: str) -> None:
-    """Nothing can be said by images that the run learned from."""
+    """Refuse test images that the run learned from: nothing can be said by them."""
     if _is_share(test):
         raise ConfigError(
             f"--test is {test}: a run sets shares aside itself, so name other images."
@@ -321,7 +323,7 @@ def _refuse_seen(folder: RunFolder, config: SetConfig, test: str) -> None:
 
 
 def _seen(folder: RunFolder, config: SetConfig, note: Callable[[str], object]) -> PublicRows | None:
-    """Public images that the run learned from, and never private ones."""
+    """Read public images that the run learned from, and never private ones; None without such."""
     try:
         found = _public_images(folder, config)
     except (ConfigError, DataError) as error:
@@ -342,21 +344,21 @@ def _public_images(folder: RunFolder, config: SetConfig) -> ImageSet | None:
 
 
 def _beside(folder: RunFolder, data: DataChoice) -> Sets[ImageSet]:
-    """Images that are like the synthetic ones; DATA is opened for shares of it alone."""
+    """Read images that are like the synthetic ones; DATA is opened for shares of it alone."""
     if not (_is_share(data.public) or _is_share(data.test)):
         data = replace(data, source=str(folder / SYNTHETIC))
     return read_sets(data, unread=True, require_labels=False)
 
 
 def _is_share(text: str | None) -> bool:
-    """A share or a count of DATA, not another source."""
+    """Whether the text is a share or a count of DATA, not another source."""
     return isinstance(part_of(text), float | int)
 
 
 def _picture(
     folder: RunFolder, closest: tuple[Closest, ...], made: PublicRows, seen: PublicRows | None
 ) -> Path | None:
-    """A line for each image: itself, a gap, and those nearest to it (IDS, Figure 8a)."""
+    """Draw a line for each image: itself, a gap, and those nearest to it (IDS, Figure 8a)."""
     if seen is None:
         folder.discard(MEMORISATION)  # of an earlier evaluation
         return None

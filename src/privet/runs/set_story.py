@@ -31,7 +31,7 @@ Found = Mapping[str, Any]
 
 
 def set_story(folder: RunFolder) -> Story:
-    """From its folder alone."""
+    """Read from its folder what a page tells of a run of `privet synthesize`."""
     config, result = finished_set_config(folder), folder.read(RESULT)
     evaluation = stored(folder, Kind.SET)
     names = [shown(each) for each in config.class_names]
@@ -103,7 +103,7 @@ def _figures(
 
 
 def _public_alone(evaluation: Found) -> Iterator[Figure]:
-    """What the same CNN learned from public images, if somebody asked for it."""
+    """Yield what the same CNN learned from public images, if somebody asked for it."""
     for each in evaluation.get("panel", ()):
         if each["classifier"] == "cnn" and each["public"] is not None:
             yield Figure(f"{each['public']:.1%}", "public images alone", "the same CNN")
@@ -194,7 +194,7 @@ _KINDS = (
 
 
 def loss_curves(folder: RunFolder) -> Iterator[Curve]:
-    """Of every part of the run that has a loss, such as a generator's training."""
+    """Yield a curve for every part of the run that has a loss, such as a generator's training."""
     parts: dict[str, dict[int, float]] = {}
     for line in metric_lines(folder):
         if "part" in line and "loss" in line:

@@ -21,10 +21,11 @@ from privet.errors import ConfigError, DataError
 from privet.paths import absolute
 from privet.privacy import Unit
 
+_MOST_PAIRS = 12  # of classes in a note
 UNLABELLED = ("images",)
 """The class names of images that have no labels."""
 Part = float | int | str | None
-"""A share, a count, or where another set lies."""
+"""A share, a count, or the place of another set; None for nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,18 +33,18 @@ class DataChoice:
     """Where rows come from, as a run remembers it.
 
     Args:
-        source: the private rows, and what is split off them.
-        public: a share or a count of them, another source, or none.
-        test: likewise; declared not to be private.
-        resize: one size for all, such as 32 or 32x48.
-        channels: rgb or grey for all.
-        synthetic: rows that were made of public ones, or none.
-        target: the column of a table that is predicted.
-        schema: the file that declares a table's columns.
-        task: what is learned of text: lm or mlm.
-        user: the column, or the array of an archive, that says whose each row is, where users are
-            units.
-        seed: of the split.
+        source: where the private rows lie, and what is split off them.
+        public: a share or a count of them, another source, or None.
+        test: a share or a count of them, another source, or None; declared not to be private.
+        resize: one size for all images, such as 32 or 32x48; None keeps theirs.
+        channels: rgb or grey for all images; None keeps theirs.
+        synthetic: where rows lie that were made of public ones, or None.
+        target: the column of a table that is predicted, or that holds texts; None if there is none.
+        schema: the file that declares a table's columns; None if there is none.
+        task: what is learned of text: lm or mlm; None for other rows.
+        user: the column, or the array of an archive, that says whose each row is; None where rows,
+            not users, are units.
+        seed: the seed of the split.
     """
 
     source: str
@@ -65,7 +66,7 @@ class DataChoice:
             raise ConfigError(f"--channels is {self.channels!r}: give rgb or grey.")
 
     def placed(self) -> DataChoice:
-        """With sources that are found from any folder."""
+        """Return the same with absolute paths, so that sources are found from any folder."""
         return replace(
             self,
             source=_placed(self.source),
@@ -77,25 +78,25 @@ class DataChoice:
 
     @staticmethod
     def completed(body: Mapping[str, Any]) -> dict[str, Any]:
-        """What was saved when images were all there was, with what has been added since."""
+        """Add to a choice that an earlier version saved what has been added since."""
         return {"target": None, "schema": None, "task": None, "user": None, **body}
 
     @property
     def unit(self) -> Unit:
-        """What is protected."""
+        """The unit that is protected: an example or a user."""
         return Unit.EXAMPLE if self.user is None else Unit.USER
 
 
 class RowSet(Protocol):
-    """Rows of one kind."""
+    """A set of rows of one kind."""
 
     @property
     def class_names(self) -> tuple[str, ...] | None:
-        """Of all classes; of text, the words."""
+        """The names of all classes; of text, the words."""
 
     @property
     def num_classes(self) -> int:
-        """How many there are."""
+        """How many classes there are."""
 
     def __len__(self) -> int: ...
 
@@ -112,13 +113,14 @@ class Sets(Generic[AnySet]):
 
     Args:
         private: rows that only the hedge may read.
-        public: rows for whatever they are good for.
-        test: rows that are declared not to be private.
-        synthetic: rows of the private classes that were made of public ones.
-        public_classes: how many classes the public rows have, if other ones.
+        public: rows that may be used for anything; None if there are none.
+        test: rows that are declared not to be private; None if there are none.
+        synthetic: rows of the private classes that were made of public ones; None if there are
+            none.
+        public_classes: how many classes the public rows have; None if they are the private ones.
         notes: sentences for whoever started the run.
         labelled: whether the private rows have labels; else all are of one class.
-        users: whose each private row is, for the hedge alone; none where rows are units.
+        users: whose each private row is, for the hedge alone; None where rows are units.
     """
 
     private: AnySet
@@ -132,7 +134,7 @@ class Sets(Generic[AnySet]):
 
     @property
     def num_shared(self) -> int:
-        """Public rows of the private classes, synthetic ones included."""
+        """How many public rows of the private classes there are, synthetic ones included."""
         real = self.public if self.public_classes is None else None
         return sum(len(each) for each in (real, self.synthetic) if each is not None)
 
@@ -140,7 +142,7 @@ class Sets(Generic[AnySet]):
 def read_sets(
     choice: DataChoice, *, unread: bool = False, require_labels: bool = True
 ) -> Sets[ImageSet]:
-    """All sets of images.
+    """Read all sets of images.
 
     Args:
         choice: where they come from.
@@ -163,11 +165,8 @@ def read_sets(
     if isinstance(public, ImageSet):
         if not same_classes(private, public):
             others = public.num_classes
-        elif _numbered(private) or _numbered(public):
-            notes.append(
-                "Classes have numbers for names: the public ones are taken to mean the same as the "
-                "private ones."
-            )
+        else:
+            notes += _matching(private, public)
     synthetic = _synthetic(choice, private, notes, read)
     users = None
     if choice.user is not None:
@@ -188,7 +187,7 @@ def read_sets(
 def _synthetic(
     choice: DataChoice, private: ImageSet, notes: list[str], read: Callable[..., ImageSet]
 ) -> ImageSet | None:
-    """Images of a run of ours, or of any other origin, that are declared public."""
+    """Read images of a run of ours, or of any other origin, that are declared public."""
     if choice.synthetic is None:
         return None
     refuse_private("synthetic", choice.synthetic, choice.source)
@@ -217,7 +216,7 @@ def is_release(source: str) -> bool:
 
 
 def read_test(source: str, choice: DataChoice, like: ImageSet) -> tuple[ImageSet, list[str]]:
-    """Another test set, in the shape and with the classes of images that a model knows."""
+    """Read another test set, in the shape and with the classes of images that a model knows."""
     notes: list[str] = []
     test = _fitting("test", source, choice, like, notes, _load)
     if not same_classes(like, test):
@@ -237,19 +236,31 @@ def same_classes(data: ImageSet, other: ImageSet) -> bool:
     return len(others) <= len(names) and (numbered or names == others)
 
 
+def _matching(private: ImageSet, public: ImageSet) -> list[str]:
+    """What is taken for granted where one of both has numbers for names."""
+    if _numbered(private) and _numbered(public):
+        return ["Classes have numbers for names: public and private ones are taken to be the same."]
+    if not (_numbered(private) or _numbered(public)):
+        return []
+    ours, theirs = private.class_names or (), public.class_names or ()
+    pairs = [f"{shown(b)} for {shown(a)}" for a, b in zip(ours, theirs, strict=False)]
+    listed = ", ".join(pairs[:_MOST_PAIRS]) + (" …" if len(pairs) > _MOST_PAIRS else "")
+    return [f"Only one of both names its classes: public ones are taken in their order, {listed}."]
+
+
 def _numbered(data: ImageSet) -> bool:
     names = data.class_names or ()
     return names == tuple(map(str, range(len(names))))
 
 
 def from_the_run(source: str) -> str:
-    """Where images come from that a run was given, in words."""
+    """The words for where images come from that a run was given."""
     taken = isinstance(part_of(source), float | int)
     return "set aside by the run" if taken else f"{shown(source)}, as in the run"
 
 
 def part_of(text: str | None) -> Part:
-    """0.1 is a share, 100 a count, anything else a source."""
+    """Read a share such as 0.1, a count such as 100, or else a source."""
     if text is None:
         return None
     try:
@@ -291,7 +302,7 @@ def _fitting(
     notes: list[str],
     read: Callable[..., ImageSet],
 ) -> ImageSet:
-    """Another set, brought to the shape of the private images if it has another."""
+    """Read another set, brought to the shape of the private images if it has another."""
     part = "test" if name == "test" and _has_part(source, "test") else None
     found = read(source, choice, part=part)
     if found.image_shape == private.image_shape:
@@ -314,7 +325,7 @@ def _has_part(source: str, part: str) -> bool:
 
 
 def refuse_private(name: str, source: str, private: str) -> None:
-    """Private rows are not public because someone says so twice."""
+    """Refuse a source that overlaps the private data: naming it public does not make it so."""
     ours, theirs = _placed(source), _placed(private)
     if ours == theirs:
         if name == "test" and _has_part(source, "train") and _has_part(source, "test"):

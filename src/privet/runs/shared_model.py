@@ -21,7 +21,7 @@ from privet.share.table_classifier import TableClassifier
 from privet.share.word_model import WordModel
 
 Shared = Classifier | TableClassifier | WordModel
-"""What a run's model is good for."""
+"""What a run's model is loaded as."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,8 +30,8 @@ class SharedModel:
 
     Args:
         model: how the network is made.
-        rows: what it learned from.
-        class_names: of its logits.
+        rows: what kind of rows it learned from.
+        class_names: names of its logits.
     """
 
     model: Model
@@ -40,7 +40,7 @@ class SharedModel:
 
     @classmethod
     def of(cls, config: RunConfig) -> Self:
-        """The model of a run."""
+        """Take the model of a run, without its place on a disk."""
         model = config.model
         if isinstance(model, LocalTransformer | LocalLanguageModel):
             model = replace(model, folder=Path(model.folder).name)
@@ -58,7 +58,7 @@ class SharedModel:
         return made
 
     def classifier(self, weights: Path, certificate: Certificate) -> Shared:
-        """With the weights of a file; a frozen encoder comes from its package."""
+        """Make the model with the weights of a file; a frozen encoder comes from its package."""
         network = trained_network(weights, self.model, self.rows.shape, len(self.class_names))
         if isinstance(self.rows, TableRows):
             return TableClassifier(module=network, schema=self.rows.schema, certificate=certificate)

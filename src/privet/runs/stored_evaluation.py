@@ -26,7 +26,10 @@ class Kind(StrEnum):
 def store(
     folder: RunFolder, kind: Kind, body: Mapping[str, Any], note: Callable[[str], object]
 ) -> None:
-    """In place of an earlier one; a folder that may only be read is no reason to fail."""
+    """Write what was found, in place of what was found before.
+
+    A folder that may only be read is no reason to fail.
+    """
     try:
         folder.write(EVALUATION, {"schema": SCHEMA, "kind": kind.value, **body})
     except ConfigError as error:
@@ -34,7 +37,7 @@ def store(
 
 
 def stored(folder: RunFolder, kind: Kind) -> dict[str, Any] | None:
-    """What was found last, if anything was."""
+    """Read what was found last; None if nothing was."""
     if not folder.has(EVALUATION):
         return None
     found = folder.read(EVALUATION, remedy="run 'privet evaluate' again")
@@ -46,6 +49,6 @@ def stored(folder: RunFolder, kind: Kind) -> dict[str, Any] | None:
 
 
 def forget(folder: RunFolder) -> None:
-    """What was found of images that will be others."""
+    """Remove what was found of images that are about to change."""
     for name in (EVALUATION, MEMORISATION):
         folder.discard(name)

@@ -40,7 +40,7 @@ BALANCED, RELEASED = "balanced", "released"
 
 @dataclass(frozen=True, kw_only=True)
 class SynthesisAsked(Words):
-    """The command line, in which nearly everything may be left out."""
+    """The command line of `privet synthesize`, in which nearly everything may be left out."""
 
     preset: str | None = None
     classes: str | None = None
@@ -49,7 +49,7 @@ class SynthesisAsked(Words):
     encoder_data: str | None = None
 
     def placed(self) -> Self:
-        """Files in full."""
+        """Return the same with absolute paths, also of an encoder's files and data."""
         data = None if self.encoder_data is None else _placed(self.encoder_data)
         encoder = None if self.encoder is None else placed_encoders(self.encoder)
         return replace(super().placed(), encoder=encoder, encoder_data=data)
@@ -61,17 +61,19 @@ class SynthesisConfig:
 
     Args:
         data: where images come from.
-        preset: where the method's settings started from.
+        preset: the name of the preset that the method's settings started from.
         system: the method and its settings.
-        image_shape: of every image.
-        class_names: of the private images; none if they have no labels.
+        image_shape: height, width and channels of every image.
+        class_names: class names of the private images; empty if they have no labels.
         encoder: what looks at images.
-        encoder_data: another public set that it learns from.
+        encoder_data: another public set that the encoder learns from; None for none.
         budget: what the run may spend.
         relation: which data sets are neighbours.
-        ledger: the owner's, or none for one of the run's own.
-        portion: of the ledger that all private images lie in, as its owner declared.
-        declared_size: the number of private images as the owner declares it, to two digits.
+        ledger: the file of the owner's ledger; None for one of the run's own.
+        portion: the portion of the ledger that all private images lie in, as its owner declared;
+            None for none.
+        declared_size: the number of private images as the owner declares it, to two digits; None if
+            not.
         seeded: whether noise comes from a seed, so that the run is not private.
         classes: how large synthetic classes are: balanced, or as released counts say.
         soft_labels: whether images come with class probabilities.
@@ -95,22 +97,22 @@ class SynthesisConfig:
 
     @property
     def num_classes(self) -> int:
-        """Images without labels are of one class."""
+        """How many classes there are; images without labels are of one."""
         return max(1, len(self.class_names))
 
     @property
     def unit(self) -> Unit:
-        """What is protected."""
+        """The unit that is protected: an example or a user."""
         return self.data.unit
 
     @property
     def before(self) -> tuple[Event, ...]:
-        """What the budget pays for besides releases: the training of a private encoder."""
+        """Events that the budget pays for besides releases: a private encoder's training."""
         return self.encoder.events(self.budget, self.relation) if needs_encoder(self.system) else ()
 
     @property
     def relative_noise(self) -> float:
-        """Of one release: its noise multiplier over the number of images in a class."""
+        """The noise multiplier of one release over the number of images in a class."""
         return relative_noise(
             self.budget, self.relation, self.declared_size, self.num_classes, self.before
         )
@@ -137,7 +139,7 @@ class SynthesisConfig:
 def resolved(
     asked: SynthesisAsked, sets: Sets[ImageSet], *, seeded: bool
 ) -> tuple[SynthesisConfig, tuple[str, ...]]:
-    """The complete configuration, and a sentence for each choice that nobody made."""
+    """Complete the configuration, with a sentence for each choice that nobody made."""
     if asked.method is None:
         raise ConfigError(f"Give --method: {', '.join(SYSTEMS)}.")
     kind = _named(asked.method)()
@@ -164,13 +166,13 @@ def resolved(
 
 
 def chosen_system(method: str, preset: str, situation: Situation, epsilon: float) -> Chosen[System]:
-    """A method as typed, with the choices of a preset and of the situation where none were made.
+    """Read a method, with the choices of a preset and of the situation where none were made.
 
     Args:
-        method: its name and settings.
-        preset: a name.
+        method: the method's name and settings, as typed.
+        preset: the name of a preset.
         situation: what is known before a private row is read.
-        epsilon: that is to be spent.
+        epsilon: ε that is to be spent.
     """
     typed = _system(method, _named(method)(), situation)
     start = PRESETS[preset](typed, situation, epsilon)
@@ -189,7 +191,7 @@ def _situation(config: SynthesisConfig, sets: Sets[ImageSet]) -> Situation:
 
 
 def _median_distance(config: SynthesisConfig, sets: Sets[ImageSet]) -> float | None:
-    """What DP-MERF alone asks for."""
+    """Measure the median distance between public images, which DP-MERF alone asks for."""
     if sets.public is None or len(sets.public) < 2 or not isinstance(config.system, DpMerf):
         return None
     some = slice(None, None, math.ceil(len(sets.public) / _FOR_MEDIAN))
@@ -204,12 +206,15 @@ def _named(method: str) -> type[System]:
 
 
 def _placed(source: str) -> str:
-    """A built-in name, or a path that is found from any folder."""
+    """Return a built-in name, or a path that is found from any folder."""
     return DataChoice(source=source).placed().source
 
 
 def _system(text: str, start: System, situation: Situation) -> System:
-    """As typed, else as a preset has it; keys of nested settings stand among those chosen."""
+    """Read a method as typed; what is not typed comes from `start`.
+
+    Keys of nested settings change those that are chosen.
+    """
     values = vars(start.chosen(situation).settings).values()
     nested = {type(each): each for each in values if is_dataclass(each)}
     system: System = FORMS.read(System, text, "--method", {type(start): start, **nested})

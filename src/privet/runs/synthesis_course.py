@@ -35,15 +35,15 @@ _ROWS_PER_BATCH = 500
 
 
 class Staged(Protocol):
-    """A run before anything is spent."""
+    """A run of `privet synthesize` before anything is spent."""
 
     @property
     def config(self) -> Settled:
-        """Everything that decides what it makes."""
+        """The configuration, which decides what the run makes."""
 
     @property
     def sets(self) -> Sets[Any]:
-        """Rows; the private ones are for the hedge alone."""
+        """The rows that were read; the private ones are for the hedge alone."""
 
     def require_room(self) -> None:
         """Refuse what the owner's ledger would not pay for."""
@@ -64,7 +64,7 @@ class State:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> State:
-        """As a run noted it."""
+        """Read the state that a run wrote down."""
         require(body, label=str, ledger=str, first_count=int, reservation=str | None)
         return cls(**{field.name: body[field.name] for field in fields(cls)})
 
@@ -74,15 +74,15 @@ Result_co = TypeVar("Result_co", covariant=True)
 
 
 class Making(Protocol[AnyStage, Result_co]):
-    """What is different for each kind of rows."""
+    """What is different for each kind of rows that a run makes."""
 
     noun: str
 
     def staged(self, asked: SynthesisAsked, *, seeded: bool, unread: bool) -> AnyStage:
-        """Read, decide and check."""
+        """Read rows, decide and check; refuse what cannot work."""
 
     def saved(self, body: Mapping[str, Any]) -> Saved:
-        """The configuration of a run that was begun."""
+        """Read the configuration of a run that was begun."""
 
     def check(self, stage: AnyStage, session: Session, folder: RunFolder, wanted: Wanted) -> None:
         """Refuse what cannot be made here."""
@@ -96,10 +96,10 @@ class Making(Protocol[AnyStage, Result_co]):
         listener: Listener,
         wanted: Wanted,
     ) -> Result_co:
-        """All that touches the ledger and private rows, and all that follows from it."""
+        """Do all that touches the ledger and private rows, and all that follows from it."""
 
     def done(self, folder: RunFolder, state: State, wanted: Wanted) -> Result_co:
-        """A run that has left all that is wanted."""
+        """Return the result of a run that has left all that is wanted."""
 
 
 def synthesized(
@@ -111,15 +111,15 @@ def synthesized(
     count: int | None,
     png: bool,
 ) -> Result_co:
-    """A new run, the rest of one, or more rows of a finished one.
+    """Start a run, go on with one, or make more rows of a finished one.
 
     Args:
-        making: what is made.
+        making: what is made, and how.
         asked: what was asked for.
         session: how it is carried out.
         listener: told of progress.
-        count: how many rows there shall be; as many as before if a run goes on.
-        png: write them as PNG files too; also if the run did before.
+        count: how many rows there shall be; None keeps the number of the run that goes on.
+        png: write them as PNG files too; a run that did before goes on to.
 
     Raises:
         Stopped: on Ctrl-C, when what was done is saved.
@@ -232,7 +232,7 @@ def _run(
 
 @contextmanager
 def reserved(stage: Staged, state: State, folder: RunFolder) -> Iterator[Reservation]:
-    """The run's reservation, found or made, and noted in its folder."""
+    """Find or make the run's reservation, and note it in its folder."""
     config = stage.config
     with closing(open_ledger(config, state, folder)) as ledger:
         reservation = find_or_reserve(
@@ -247,7 +247,7 @@ def reserved(stage: Staged, state: State, folder: RunFolder) -> Iterator[Reserva
 
 
 def private_rows(stage: Staged, session: Session, reservation: Reservation) -> Hedge:
-    """Behind the hedge."""
+    """Put the private rows behind a hedge."""
     return Hedge(
         stage.sets.private,
         reservation,
@@ -260,7 +260,7 @@ def private_rows(stage: Staged, session: Session, reservation: Reservation) -> H
 
 
 def certified(folder: RunFolder, reservation: Reservation, certificate: Certificate) -> None:
-    """What was paid for is written down; nothing more will be."""
+    """Write the certificate, and close the reservation: nothing more will be paid for."""
     folder.write(CERTIFICATE, certificate.to_json())
     if reservation.record.state is not LedgerState.CLOSED:
         reservation.close()
@@ -269,7 +269,7 @@ def certified(folder: RunFolder, reservation: Reservation, certificate: Certific
 def summary(
     method: str, choices: tuple[str, ...], certificate: Certificate, wanted: Wanted, noun: str
 ) -> dict[str, Any]:
-    """What marks a run as done."""
+    """Make the summary that marks a run as done."""
     return {
         "schema": "privet.result/1",
         "method": method,

@@ -12,17 +12,17 @@ _MOST_LINES = 100  # of one training
 
 
 class Recorded:
-    """An audience that goes on hearing everything, while losses are written down."""
+    """A listener that passes everything on, while losses are written down."""
 
     def __init__(self, listener: Listener, metrics: Metrics) -> None:
         self._listener, self._metrics = listener, metrics
 
     def note(self, sentence: str) -> None:
-        """Passed on."""
+        """Pass a sentence on."""
         self._listener.note(sentence)
 
     def progress(self, name: str) -> Curve:
-        """Of one part of a run."""
+        """Make what hears the steps and the losses of one part of a run."""
         return Curve(name, self._metrics, self._listener.progress(name))
 
 
@@ -32,8 +32,8 @@ class Curve:
     They are those of images against what left the hedge, or of public images.
 
     Args:
-        name: of the part.
-        metrics: where they go.
+        name: the name of the part.
+        metrics: the metrics that losses go into.
         tell: told of every step.
     """
 
@@ -43,11 +43,11 @@ class Curve:
         self._last = self._of = 0
 
     def __call__(self, step: int, total: int) -> None:
-        """A step is done."""
+        """Pass on that a step is done."""
         self._tell(step, total)
 
     def loss(self, step: int, total: int, value: float) -> None:
-        """Of a step that is done; about a hundred are written."""
+        """Write the loss of a step that is done, for about a hundred steps."""
         if self._before is None:
             self._before = self._resumed(step)
         elif step <= self._last:

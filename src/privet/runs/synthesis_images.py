@@ -31,8 +31,8 @@ class Wanted:
     """What a run is to leave.
 
     Args:
-        count: images, or rows of a table.
-        png: also as PNG files, a folder for each class.
+        count: how many images, or rows of a table.
+        png: whether images are PNG files too, in a folder for each class.
     """
 
     count: int
@@ -45,14 +45,14 @@ class Wanted:
             raise ConfigError(f"--png is {self.png!r}: give it or leave it out.")
 
     def grown(self, count: int | None, png: bool) -> Wanted:
-        """As much as before, or more."""
+        """Return as much as before, or more; refuse less."""
         grown = Wanted(count=self.count if count is None else count, png=self.png or png)
         if grown.count < self.count:
             raise ConfigError(f"The run has {self.count:,} already: ask for as many or more.")
         return grown
 
     def made(self, folder: RunFolder) -> bool:
-        """Whether a run has left that."""
+        """Whether the run in a folder has left that much."""
         if not folder.has(RESULT):
             return False
         result = folder.read(RESULT)
@@ -76,7 +76,7 @@ def write_images(
     wanted: Wanted,
     team: Team | None = None,
 ) -> None:
-    """Everything that is wanted and not there yet; a card, which speaks of all, comes last."""
+    """Write all that is wanted and not there yet; a card, which speaks of all, comes last."""
     discard_card(folder)
     write_shards(synthetic, config, folder, listener, wanted.count, team)
     if wanted.png:
@@ -94,7 +94,7 @@ def write_shards(
     count: int,
     team: Team | None = None,
 ) -> None:
-    """One batch in each; a last one that was cut short is made again, whole."""
+    """Write one batch in each shard; a last one that was cut short is made again, whole."""
     place, size = folder / SYNTHETIC, synthetic.batch_size
     there = read_shards(place)
     whole = len(there)
@@ -132,7 +132,7 @@ def _bytes_of(config: Layout, count: int) -> int:
 
 
 def write_sheet(folder: RunFolder) -> None:
-    """Some of the first shard."""
+    """Draw some images of the first shard on the sheet of samples."""
     images = load(folder / SYNTHETIC / shard_name(0))
     rows = np.arange(min(len(images), _ON_SHEET))
     sheet = draw_contact_sheet(images.take(rows), lines=1)

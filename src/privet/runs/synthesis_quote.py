@@ -30,15 +30,15 @@ class Settled(Saved, Terms, Protocol):
 
     @property
     def portion(self) -> str | None:
-        """Of the ledger, where the run is counted."""
+        """The portion of the ledger that counts the run; None for none."""
 
     @property
     def declared_size(self) -> float | None:
-        """The number of private units as the owner declares it."""
+        """The number of private units as the owner declares it; None if not."""
 
     @property
     def num_classes(self) -> int:
-        """Among which they are divided."""
+        """How many classes they are divided among."""
 
 
 class Outlined(Protocol):
@@ -46,11 +46,11 @@ class Outlined(Protocol):
 
     @property
     def config(self) -> Settled:
-        """What decides them."""
+        """The configuration, which decides the releases."""
 
     @property
     def mechanisms(self) -> list[GaussianSum]:
-        """A noised sum for each."""
+        """The mechanism of each release."""
 
     @property
     def plan(self) -> Plan:
@@ -59,7 +59,7 @@ class Outlined(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class SynthesisQuote:
-    """What a run would do."""
+    """What a run of `privet synthesize` would do and cost."""
 
     config: Settled
     noise_multiplier: float
@@ -72,7 +72,7 @@ class SynthesisQuote:
 
     @property
     def alone(self) -> dict[str, float]:
-        """What the releases, and an encoder's training, would cost without the other."""
+        """ε of the releases, and of an encoder's training, each without the other."""
         before, found = other_events(self.plan), {}
         releases = [each for each in self.plan.events if each not in before]
         for name, some in (("encoder", before), ("releases", releases)):
@@ -99,7 +99,7 @@ class SynthesisQuote:
         }
 
     def in_words(self) -> dict[str, object]:
-        """For a terminal."""
+        """What a terminal shows, by the name of each line."""
         words: dict[str, object] = {
             "method": self.config.to_json()["system"]["kind"],
             "released numbers": f"{self.coordinates:,}",
@@ -118,7 +118,7 @@ class SynthesisQuote:
 
 
 def quote(asked: SynthesisAsked, listener: Listener) -> SynthesisQuote:
-    """Everything that is decided before a private row is read, refusals included."""
+    """Decide all that is decided before a private row is read, refusals included."""
     stage = staged(asked, unread=True)
     stage.require_room()
     signals: tuple[BlockSignal, ...] = ()
@@ -142,7 +142,10 @@ def quote(asked: SynthesisAsked, listener: Listener) -> SynthesisQuote:
 
 
 def predicted(stage: SynthesisStage, prepared: Prepared) -> tuple[BlockSignal, ...]:
-    """Of the first release, for classes of equal size; none without public images and a size."""
+    """Predict signal over noise of the first release; empty without public images and a size.
+
+    Classes are taken to be equally large.
+    """
     size, public = stage.config.declared_size, stage.public
     if size is None or public is None or stage.lessons is not None:
         return ()
@@ -154,13 +157,15 @@ def predicted(stage: SynthesisStage, prepared: Prepared) -> tuple[BlockSignal, .
 def signals_of(
     release: Release, mechanism: GaussianSum, public: Tensor, labels: Tensor | None, size: float
 ) -> tuple[BlockSignal, ...]:
-    """As if private rows were like public ones, in classes of equal size.
+    """Predict signal over noise of every block of a release.
+
+    Private rows are taken to be like public ones, in classes of equal size.
 
     Args:
-        release: to be paid for.
-        mechanism: its clip and noise.
-        public: rows, some of which are looked at.
-        labels: of them; none where they have nothing to do with the classes.
+        release: the release to be paid for.
+        mechanism: its mechanism: clip norm and noise.
+        public: public rows, some of which are looked at.
+        labels: their labels; None where they have nothing to do with the classes.
         size: the number of private units.
     """
     some = slice(None, None, max(1, len(public) // _PUBLIC_ROWS))
@@ -178,7 +183,7 @@ def signals_of(
 
 
 def warnings(stage: Outlined, signals: tuple[BlockSignal, ...]) -> list[str]:
-    """What noise swamps: allowed, and yet worth a sentence before it is paid for."""
+    """Sentences about what noise swamps: allowed, and yet worth one before it is paid for."""
     config = stage.config
     if not signals:
         return _hopeless(stage)
@@ -198,7 +203,7 @@ def warnings(stage: Outlined, signals: tuple[BlockSignal, ...]) -> list[str]:
 
 
 def _hopeless(stage: Outlined) -> list[str]:
-    """Where nothing is public: no sum is longer than its images' clip norms together."""
+    """Warnings where nothing is public: no sum is longer than its images' clip norms together."""
     config, noise = stage.config, stage.mechanisms[0].noise_multiplier
     if config.declared_size is None or noise < config.declared_size / config.num_classes:
         return []
@@ -209,7 +214,7 @@ def _hopeless(stage: Outlined) -> list[str]:
 
 
 def guarantee_of(stage: Outlined) -> Guarantee:
-    """What all of it costs."""
+    """The guarantee of the whole plan."""
     budget, relation = stage.config.budget, stage.config.relation
     return Guarantee(
         epsilon=PLD().epsilon(stage.plan.events, budget.delta, relation),

@@ -11,10 +11,10 @@ from privet.runs.run_folder import CERTIFICATE, PNG, RESULT, SAMPLES, SYNTHETIC,
 
 @dataclass(frozen=True, kw_only=True)
 class SynthesisResult(FinishedRun):
-    """Of `privet synthesize`."""
+    """What a finished run of `privet synthesize` left."""
 
     def in_words(self) -> dict[str, object]:
-        """For a terminal."""
+        """What a terminal shows, by the name of each line."""
         forms = (SYNTHETIC, PNG) if self.summary["png"] else (SYNTHETIC,)
         places = " and ".join(str(self.folder / each) for each in forms)
         return {
@@ -27,7 +27,7 @@ class SynthesisResult(FinishedRun):
 
 
 def finished(folder: RunFolder, ledger: str) -> SynthesisResult:
-    """Read from the folder."""
+    """Read the result of a finished run from its folder."""
     return SynthesisResult(
         folder=folder.path,
         ledger=folder / ledger,

@@ -54,14 +54,14 @@ def synthesize(
     count: int | None = None,
     png: bool = False,
 ) -> SynthesisResult:
-    """A new run, the rest of one, or more images of a finished one.
+    """Start a run, go on with one, or make more images of a finished one.
 
     Args:
         asked: what was asked for.
         session: how it is carried out.
         listener: told of progress.
-        count: how many images there shall be; as many as before if a run goes on.
-        png: write them as PNG files too; also if the run did before.
+        count: how many images there shall be; None keeps the number of the run that goes on.
+        png: write them as PNG files too; a run that did before goes on to.
 
     Raises:
         Stopped: on Ctrl-C, when what was done is saved.
@@ -70,7 +70,7 @@ def synthesize(
 
 
 class _Images:
-    """By any system."""
+    """The making of images, by any method."""
 
     noun = "images"
 
@@ -143,7 +143,7 @@ def _run(
 def _open(
     team: Team, stage: SynthesisStage, session: Session, folder: RunFolder, count: int
 ) -> None:
-    """What helpers have to know."""
+    """Tell helpers what they have to know."""
     if team.size == 1:
         return
     body = {
@@ -164,7 +164,7 @@ def _released(
     memory: FolderMemory | LeadersMemory,
     listener: Listener,
 ) -> Synthetic:
-    """The hedge, an encoder that learns behind it, and whatever the system does with both."""
+    """Make the hedge, teach an encoder behind it, and run the method with both."""
     hedge = private_rows(stage, session, reservation)
     kept = memory.folder if isinstance(memory, LeadersMemory) else memory
     if stage.lessons is not None:
@@ -185,7 +185,7 @@ def _taught(
     memory: FolderMemory,
     listener: Listener,
 ) -> nn.Module:
-    """The encoder that learned from private images, whatever was left of its steps."""
+    """Teach the encoder by private images with the steps that are left, or load it."""
     if not memory.learned_names:
         listener.note("The encoder learns from private images, behind the hedge.")
     return private_encoder(

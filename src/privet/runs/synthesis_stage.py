@@ -42,12 +42,12 @@ class SynthesisStage:
 
     Args:
         asked: what was asked for.
-        config: what follows from it.
+        config: the complete configuration that follows from it.
         sets: images; the private ones are for the hedge alone.
-        public: for principal components and predictions.
-        teaching: what an encoder learns from.
+        public: public images for principal components and predictions; None if there are none.
+        teaching: public images that an encoder learns from; None if there are none.
         outline: the releases, as an encoder that knows nothing yet would make them.
-        choices: a sentence for each that was made for whoever started the run.
+        choices: a sentence for each choice that was made for whoever started the run.
     """
 
     asked: SynthesisAsked
@@ -65,7 +65,7 @@ class SynthesisStage:
 
     @property
     def mechanisms(self) -> list[GaussianSum]:
-        """Of the releases, with the least noise for the budget."""
+        """The mechanisms of the releases, with the least noise for the budget."""
         return affordable_sums(
             self.config.budget,
             self.config.relation,
@@ -76,12 +76,12 @@ class SynthesisStage:
 
     @property
     def noise_ratios(self) -> list[float]:
-        """Of the releases."""
+        """The noise ratios of the releases."""
         return [each.noise_ratio for each in self.outline]
 
     @property
     def lessons(self) -> PrivatelyTrained | None:
-        """How an encoder learns from private images, if it does."""
+        """How an encoder learns from private images; None if none does."""
         used = needs_encoder(self.config.system)
         return lessons_of(self.config.encoder) if used else None
 
@@ -97,15 +97,15 @@ class SynthesisStage:
     def prepared(
         self, count: int, memory: Once, listener: Listener, device: torch.device | None = None
     ) -> Prepared:
-        """With its encoder: all that public images are for, before the first private one.
+        """Make the encoder: all that public images are for, before the first private one.
 
         An encoder that private images will teach has its first weights.
 
         Args:
-            count: images that were asked for when the run began.
-            memory: of an encoder that was trained before.
+            count: how many images were asked for when the run began.
+            memory: keeps an encoder that was trained before.
             listener: told of its training.
-            device: where it learns; it comes back to the CPU.
+            device: where the encoder learns, before it comes back to the CPU; None is the CPU.
         """
         encoder = None
         if needs_encoder(self.config.system):
@@ -121,7 +121,7 @@ class SynthesisStage:
 
     @property
     def treated_as_public(self) -> tuple[str, ...]:
-        """For the certificate."""
+        """What the certificate lists as public."""
         used: list[str] = []
         if isinstance(self.config.system, SpsG):
             noise = "noise in the place of public images, drawn from a seed"
@@ -136,7 +136,7 @@ class SynthesisStage:
 
 
 def staged(asked: SynthesisAsked, *, seeded: bool = False, unread: bool = False) -> SynthesisStage:
-    """Read, decide and check; the cheapest refusals come first.
+    """Read images, decide and check; the cheapest refusals come first.
 
     Args:
         asked: what was asked for.
@@ -149,7 +149,7 @@ def staged(asked: SynthesisAsked, *, seeded: bool = False, unread: bool = False)
 
 
 def staged_with(asked: SynthesisAsked, sets: Sets[ImageSet], *, seeded: bool) -> SynthesisStage:
-    """Likewise, with images that were read before."""
+    """Do as `staged`, with images that were read before."""
     config, choices = resolved(asked, sets, seeded=seeded)
     check(config.system, config.image_shape)
     if needs_encoder(config.system) and lessons_of(config.encoder) is not None:
@@ -210,7 +210,7 @@ def _prepared(
 
 
 def _images(config: SynthesisConfig, public: PublicRows | None) -> Tensor | None:
-    """For principal components; where nothing is public, of noise."""
+    """Images for principal components; where nothing is public, of noise."""
     if public is not None:
         return public.inputs
     if needs_encoder(config.system) and needs_nothing_public(config.encoder):

@@ -21,7 +21,7 @@ from privet.runs.teamwork import leave_stopping_to_the_leader
 
 
 def help_synthesis(team: Processes) -> None:
-    """All that a helper does."""
+    """Do all that a helper does, from the leader's first word to its last."""
     leave_stopping_to_the_leader()
     word, memory = team.told(), HelpersMemory(team)
     if word is None:

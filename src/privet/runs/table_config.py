@@ -37,9 +37,11 @@ class TableConfig:
         rows: the schema, and where it comes from.
         budget: what the run may spend.
         relation: which data sets are neighbours.
-        ledger: the owner's, or none for one of the run's own.
-        portion: of the ledger that all private rows lie in, as its owner declared.
-        declared_size: the number of private units as the owner declares it, to two digits.
+        ledger: the file of the owner's ledger; None for one of the run's own.
+        portion: the portion of the ledger that all private rows lie in, as its owner declared; None
+            for none.
+        declared_size: the number of private units as the owner declares it, to two digits; None if
+            not.
         seeded: whether noise comes from a seed, so that the run is not private.
         classes: how large synthetic classes are: balanced, or as released counts say.
     """
@@ -57,12 +59,12 @@ class TableConfig:
 
     @property
     def unit(self) -> Unit:
-        """What is protected."""
+        """The unit that is protected: an example or a user."""
         return self.data.unit
 
     @property
     def num_classes(self) -> int:
-        """Of the target."""
+        """How many classes the target has."""
         return len(self.rows.schema.classes)
 
     def to_json(self) -> dict[str, Any]:
@@ -82,7 +84,7 @@ def of_table(asked: SynthesisAsked, folder: RunFolder | None = None) -> bool:
 
     Args:
         asked: what was asked for now.
-        folder: of the run that it goes on with, if it does.
+        folder: the folder of the run that it goes on with; None for a new run.
     """
     if folder is not None and folder.holds_run:
         asked = asked.over(folder.read(CONFIG)["asked"])
@@ -90,7 +92,7 @@ def of_table(asked: SynthesisAsked, folder: RunFolder | None = None) -> bool:
 
 
 def check_asked(asked: SynthesisAsked) -> TableMerf:
-    """The method as typed; refused with what only images have."""
+    """Read the method as typed; refuse what only images have."""
     for name in _FOR_IMAGES:
         if getattr(asked, name) is not None:
             option = "--" + name.replace("_", "-")
@@ -107,7 +109,7 @@ def check_asked(asked: SynthesisAsked) -> TableMerf:
 
 
 def resolved(asked: SynthesisAsked, sets: Sets[TableSet], *, seeded: bool) -> TableConfig:
-    """The complete configuration."""
+    """Complete the configuration."""
     return TableConfig(
         data=asked.data_choice,
         system=check_asked(asked),

@@ -51,10 +51,10 @@ _BYTES = 64  # of a value, in both files together, at most but for long names of
 
 @dataclass(frozen=True, kw_only=True)
 class TableResult(FinishedRun):
-    """Of `privet synthesize` of a table."""
+    """What a finished run of `privet synthesize` on a table left."""
 
     def in_words(self) -> dict[str, object]:
-        """For a terminal."""
+        """What a terminal shows, by the name of each line."""
         return {
             "guarantee": self.summary["guarantee"],
             "rows": f"{self.summary['rows']:,} in {self.folder / TABLE_CSV} and "
@@ -72,13 +72,13 @@ def synthesize_table(
     count: int | None = None,
     png: bool = False,
 ) -> TableResult:
-    """A new run, the rest of one, or more rows of a finished one.
+    """Start a run, go on with one, or make more rows of a finished one.
 
     Args:
         asked: what was asked for.
         session: how it is carried out.
         listener: told of progress.
-        count: how many rows there shall be; as many as before if a run goes on.
+        count: how many rows there shall be; None keeps the number of the run that goes on.
         png: refused, since rows are no pictures.
 
     Raises:
@@ -90,7 +90,7 @@ def synthesize_table(
 
 
 class _Tables:
-    """By DP-MERF."""
+    """The making of tables, by DP-MERF."""
 
     noun = "rows"
 
@@ -147,7 +147,7 @@ class _Tables:
 
 
 def write_rows(made: SyntheticTable, folder: RunFolder, listener: Listener, count: int) -> None:
-    """Parquet, and CSV of the same; their certificate lies with them."""
+    """Write rows as Parquet, and the same as CSV, with their certificate."""
     tell = listener.progress("rows")
     folder.write_with(TABLE_PARQUET, lambda path: _write_parquet(made, path, count, tell))
     folder.write_with(TABLE_CSV, lambda path: _write_csv(folder / TABLE_PARQUET, path))
@@ -156,7 +156,7 @@ def write_rows(made: SyntheticTable, folder: RunFolder, listener: Listener, coun
 
 
 def finished_table(folder: RunFolder, ledger: str) -> TableResult:
-    """Read from the folder."""
+    """Read the result of a finished run from its folder."""
     return TableResult(
         folder=folder.path,
         ledger=folder / ledger,

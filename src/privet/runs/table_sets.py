@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 def is_table(choice: DataChoice) -> bool:
-    """Whether a target, a schema or the name of the file says so."""
+    """Whether the data are a table: a target, a schema or the name of the file says so."""
     named = choice.source.lower().endswith((".csv", ".jsonl"))
     return choice.target is not None or choice.schema is not None or named
 
 
 def read_table_sets(choice: DataChoice, schema: Schema | None = None) -> Sets[TableSet]:
-    """Private, public and test rows of one schema.
+    """Read private, public and test rows of one schema.
 
     Guarantees:
         The schema is declared or comes from public rows: private ones are split off before it is
@@ -36,7 +36,7 @@ def read_table_sets(choice: DataChoice, schema: Schema | None = None) -> Sets[Ta
 
     Args:
         choice: where rows come from.
-        schema: of a run that knows it already.
+        schema: the schema of a run that knows it already; None for a new run.
     """
     _refuse_images(choice)
     declared = None if choice.schema is None else read_schema(choice.schema)
@@ -74,14 +74,14 @@ def read_table_sets(choice: DataChoice, schema: Schema | None = None) -> Sets[Ta
 
 
 def read_test_table(source: str, schema: Schema) -> TableSet:
-    """Other rows to test on, of the schema that a model knows."""
+    """Read other rows to test on, of the schema that a model knows."""
     return TableSet(read_table(source), schema, shown(source)).with_known_classes()
 
 
 def _parts(
     choice: DataChoice, target: str
 ) -> tuple[dict[str, pa.Table | None], dict[str, str], NDArray[np.str_] | None]:
-    """Rows by what they are for, as read; sources of their own; whose the private rows are."""
+    """Read rows by what they are for; tell which have sources of their own, and whose they are."""
     table = read_table(choice.source)
     shares: dict[str, float | int | None] = {}
     others: dict[str, str] = {}

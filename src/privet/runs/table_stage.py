@@ -30,9 +30,9 @@ class TableStage:
 
     Args:
         asked: what was asked for.
-        config: what follows from it.
+        config: the complete configuration that follows from it.
         sets: rows; the private ones are for the hedge alone.
-        public: for predictions.
+        public: public rows, for predictions; None if there are none.
         release: what will leave the hedge.
     """
 
@@ -44,7 +44,7 @@ class TableStage:
 
     @property
     def mechanisms(self) -> list[GaussianSum]:
-        """The only one, with the least noise for the budget."""
+        """The mechanism of the one release, with the least noise for the budget."""
         budget, relation = self.config.budget, self.config.relation
         return affordable_sums(budget, relation, [self.release.clip_norm])
 
@@ -59,7 +59,10 @@ class TableStage:
 
     @property
     def signals(self) -> tuple[BlockSignal, ...]:
-        """Of every block, for classes of equal size; none without public rows and a size."""
+        """Predicted signal over noise of every block; empty without public rows and a size.
+
+        Classes are taken to be equally large.
+        """
         size = self.config.declared_size
         if size is None or self.public is None:
             return ()
@@ -73,13 +76,13 @@ class TableStage:
 
     @property
     def treated_as_public(self) -> tuple[str, ...]:
-        """For the certificate."""
+        """What the certificate lists as public."""
         left_out = ("test rows, declared non-private and left out",)
         return (*self.config.rows.treated_as_public, *left_out * (self.sets.test is not None))
 
 
 def staged(asked: SynthesisAsked, *, seeded: bool = False) -> TableStage:
-    """Read, decide and check; the cheapest refusals come first."""
+    """Read rows, decide and check; the cheapest refusals come first."""
     _ = asked.budget
     check_asked(asked)
     sets = read_table_sets(asked.data_choice)
@@ -96,7 +99,7 @@ def staged(asked: SynthesisAsked, *, seeded: bool = False) -> TableStage:
 
 
 def quote_table(asked: SynthesisAsked, listener: Listener) -> SynthesisQuote:
-    """Everything that is decided before a private row is read, refusals included."""
+    """Decide all that is decided before a private row is read, refusals included."""
     stage = staged(asked)
     stage.require_room()
     signals = stage.signals

@@ -21,7 +21,7 @@ from privet.runs.set_story import loss_curves
 
 
 def table_story(folder: RunFolder) -> Story:
-    """From its folder alone."""
+    """Read from its folder what a page tells of a run that made a table."""
     schema, result = finished_table_config(folder).rows.schema, folder.read(RESULT)
     privacy, rows = privacy_of(folder), result["rows"]
     used = sum(bool(each.width) for each in schema.columns)

@@ -13,7 +13,7 @@ from privet.runs.team_memory import rounds
 
 
 def dealt(drawn: Drawn, numbers: Sequence[int], team: Team) -> Iterator[tuple[Images, Labels]]:
-    """Leader: some batches in order; everyone makes one at a time."""
+    """As the leader, yield some batches in order, of which everyone makes one at a time."""
     for turn in rounds(numbers, team.size):
         team.tell(json.dumps(list(turn)).encode())
         yield drawn.batch(turn[0])
@@ -24,7 +24,7 @@ def dealt(drawn: Drawn, numbers: Sequence[int], team: Team) -> Iterator[tuple[Im
 
 
 def help_with_images(drawn: Drawn, team: Processes) -> None:
-    """Helper: one batch of each round, until there are no more."""
+    """As a helper, make one batch of each round, until there are no more."""
     while (word := team.told()) is not None:
         turn = json.loads(word)
         if team.rank < len(turn):

@@ -26,14 +26,14 @@ _ADD_UP = b""  # for there is no release yet
 
 
 class _Known(NoMemory):
-    """What everyone was told, and whether they work apart."""
+    """A memory of what everyone was told, which knows whether they work apart."""
 
     def __init__(self, team: Processes) -> None:
         self._team, self._known, self._apart = team, dict[str, Tensors](), False
 
     @contextmanager
     def apart(self) -> Iterator[None]:
-        """Nobody waits for anybody here."""
+        """Let everyone work apart in this block: nobody waits for anybody."""
         before, self._apart = self._apart, True
         try:
             yield
@@ -42,11 +42,11 @@ class _Known(NoMemory):
 
 
 class LeadersMemory(_Known):
-    """A folder's, told to everyone.
+    """The leader's memory: that of the folder, told to everyone.
 
     Args:
-        folder: of the run.
-        team: which this process leads.
+        folder: the memory of the run's folder.
+        team: the team that this process leads.
     """
 
     def __init__(self, folder: FolderMemory, team: Processes) -> None:
@@ -55,18 +55,18 @@ class LeadersMemory(_Known):
 
     @property
     def folder(self) -> FolderMemory:
-        """What is durable of it."""
+        """The memory of the run's folder, which is durable."""
         return self._folder
 
     def once(self, name: str, make: Callable[[], Tensors]) -> Tensors:
-        """As the folder has it."""
+        """Read or make it as the folder does, and tell everyone unless they work apart."""
         if name in self._known:
             return self._known[name]
         found = self._folder.once(name, make)
         return found if self._apart else self._told(name, found)
 
     def every(self, names: Sequence[str], make: Callable[[int], Tensors]) -> list[Tensors]:
-        """Those that are missing, dealt out."""
+        """Deal out what the folder lacks; then tell everyone all of it."""
         missing = [place for place, name in enumerate(names) if not self._folder.has(name)]
         self._team.tell(json.dumps(missing).encode())
         for turn in rounds(missing, self._team.size):
@@ -77,7 +77,7 @@ class LeadersMemory(_Known):
         return [self._told(name, self._folder.once(name, dict)) for name in names]
 
     def paid(self, name: str, embedding: Embedding, make: Callable[[], Tensors]) -> Tensors:
-        """As the folder has it, or added up by everyone."""
+        """Read a release from the folder, or let everyone add it up; then tell everyone."""
 
         def together() -> Tensors:
             self._team.tell(_ADD_UP)
@@ -86,11 +86,11 @@ class LeadersMemory(_Known):
         return self._told(name, self._folder.paid(name, embedding, together))
 
     def unfinished(self, name: str, *, paid: bool = False) -> Tensors | None:
-        """As the folder has it: nobody else trains."""
+        """Return what the folder keeps, since nobody else trains."""
         return self._folder.unfinished(name, paid=paid)
 
     def keep(self, name: str, state: Tensors) -> None:
-        """In the folder."""
+        """Keep it in the folder."""
         self._folder.keep(name, state)
 
     def _told(self, name: str, found: Tensors) -> Tensors:
@@ -102,20 +102,20 @@ class LeadersMemory(_Known):
 
 
 class HelpersMemory(_Known):
-    """What the leader tells.
+    """A helper's memory: what the leader tells.
 
     Args:
-        team: which another process leads.
+        team: the team that another process leads.
     """
 
     def once(self, name: str, make: Callable[[], Tensors]) -> Tensors:
-        """Heard; made by oneself where everyone works apart."""
+        """Hear it from the leader; make it oneself where everyone works apart."""
         if name not in self._known:
             self._known[name] = make() if self._apart else load(self._heard())
         return self._known[name]
 
     def every(self, names: Sequence[str], make: Callable[[int], Tensors]) -> list[Tensors]:
-        """A share of what is missing; then all."""
+        """Make a share of what is missing; then hear all of it."""
         missing = json.loads(self._heard())
         for turn in rounds(missing, self._team.size):
             if self._team.rank < len(turn):
@@ -126,7 +126,7 @@ class HelpersMemory(_Known):
         return [self._known[name] for name in names]
 
     def paid(self, name: str, embedding: Embedding, make: Callable[[], Tensors]) -> Tensors:
-        """Heard, after a share of it was added up if need be."""
+        """Hear a release from the leader; if it is still to be made, add a share up first."""
         word = self._heard()
         if word == _ADD_UP:
             make()
@@ -141,15 +141,15 @@ class HelpersMemory(_Known):
 
 
 def shared(folder: FolderMemory, team: Team) -> FolderMemory | LeadersMemory:
-    """A folder's memory, told to everyone if there is anyone else."""
+    """Make the memory that tells a whole team; that of the folder for one process."""
     return LeadersMemory(folder, team) if isinstance(team, Processes) else folder
 
 
 def apart(memory: FolderMemory | LeadersMemory) -> AbstractContextManager[None]:
-    """Where nobody waits for anybody."""
+    """Make a block in which everyone works apart: nobody waits for anybody."""
     return memory.apart() if isinstance(memory, LeadersMemory) else nullcontext()
 
 
 def rounds(items: Sequence[Item], size: int) -> list[Sequence[Item]]:
-    """One for each process at a time, in order; the last round may be short."""
+    """Cut items into rounds, in order, of one for each process; the last may be short."""
     return [items[start : start + size] for start in range(0, len(items), size)]

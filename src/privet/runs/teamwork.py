@@ -27,17 +27,17 @@ from privet.runs.run_stage import Stage, staged, usable_device
 
 
 def team_for(device: str) -> AbstractContextManager[Alone | Processes]:
-    """Everyone in this job, for as long as it takes; alone without torchrun."""
+    """Assemble all processes of this job, for as long as it takes; one alone without torchrun."""
     return assembled(usable_device(device))
 
 
 def helps(team: Alone | Processes) -> TypeGuard[Processes]:
-    """Whether another process leads."""
+    """Whether another process leads the team."""
     return not team.leads
 
 
 def spread(plan: EnginePlan, expected_batch: float | None, team: Team) -> EnginePlan:
-    """With batches small enough that there is one for everyone in a step."""
+    """Make batches small enough that there is one for every process in a step."""
     if expected_batch is None or team.size == 1:
         return plan
     most = max(1, ceil(expected_batch / team.size))
@@ -46,7 +46,7 @@ def spread(plan: EnginePlan, expected_batch: float | None, team: Team) -> Engine
 
 
 def called_together(team: Team, stage: Stage, start: TrainingStart, checkpoint: Path) -> None:
-    """Leader: everyone may make ready. The key of views is for their ears alone."""
+    """As the leader, tell helpers what they need; the key of views is for their ears alone."""
     if team.size == 1:
         return
     engine = start.engine.engine
@@ -62,7 +62,7 @@ def called_together(team: Team, stage: Stage, start: TrainingStart, checkpoint: 
 
 
 def help_training(team: Processes) -> None:
-    """All that a helper does, from the leader's first word to its last."""
+    """Do all that a helper does, from the leader's first word to its last."""
     leave_stopping_to_the_leader()
     device, word = str(team.device), team.told()
     if word is None:
@@ -87,7 +87,7 @@ def help_training(team: Processes) -> None:
 
 
 def leave_stopping_to_the_leader() -> None:
-    """Ctrl-C reaches every process of a terminal."""
+    """Ignore Ctrl-C, which reaches every process of a terminal."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 

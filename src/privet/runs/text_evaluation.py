@@ -21,8 +21,8 @@ class TextEvaluation:
 
     Args:
         test: where the text comes from, in words.
-        perplexity: of the averaged weights.
-        certificate: of the run.
+        perplexity: perplexity of the averaged weights.
+        certificate: the certificate of the run.
         notes: sentences for whoever asked.
     """
 
@@ -40,7 +40,7 @@ class TextEvaluation:
         }
 
     def in_words(self) -> dict[str, object]:
-        """For a terminal."""
+        """What a terminal shows, by the name of each line."""
         found = self.perplexity
         return {
             "perplexity": f"{found.perplexity:,.1f} on {found.words:,} words of {found.count:,} "
@@ -50,12 +50,12 @@ class TextEvaluation:
 
 
 def evaluated_text(folder: RunFolder, config: RunConfig, test: str | None) -> TextEvaluation:
-    """From a finished run's folder.
+    """Evaluate the language model of a finished run, from its folder.
 
     Args:
-        folder: of the run.
-        config: of the run.
-        test: another text; else the one that the run had.
+        folder: the run's folder.
+        config: the run's configuration.
+        test: another text; None takes the one that the run had.
     """
     num_words = len(config.class_names)
     network = trained_network(folder / MODEL, config.model, config.rows.shape, num_words)

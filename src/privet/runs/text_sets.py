@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 TASKS = {"lm": True, "mlm": False}
-"""Whether each word is predicted from those before it alone."""
+"""Whether a task predicts each word from those before it alone."""
 
 
 def read_text_sets(choice: DataChoice, vocabulary: tuple[str, ...] | None = None) -> Sets[TextSet]:
-    """Private, public and test sequences with one vocabulary.
+    """Read private, public and test sequences with one vocabulary.
 
     Guarantees:
         The vocabulary comes from public sequences: private ones are split off before it is made,
@@ -29,7 +29,7 @@ def read_text_sets(choice: DataChoice, vocabulary: tuple[str, ...] | None = None
 
     Args:
         choice: where text comes from.
-        vocabulary: of a run that knows it already.
+        vocabulary: the vocabulary of a run that knows it already; None for a new run.
     """
     causal = _causal(choice)
     parts, users = _parts(choice)
@@ -65,14 +65,14 @@ def read_text_sets(choice: DataChoice, vocabulary: tuple[str, ...] | None = None
 def read_test_text(
     source: str, vocabulary: tuple[str, ...], causal: bool, choice: DataChoice
 ) -> TextSet:
-    """Other text to test on, in the words that a model knows; a table as the run's own was."""
+    """Read other text to test on, in the words that a model knows; a table as the run's own was."""
     return TextSet(_other(source, choice), vocabulary, causal)
 
 
 def _parts(
     choice: DataChoice,
 ) -> tuple[dict[str, NDArray[np.object_] | None], NDArray[np.str_] | None]:
-    """Sequences by what they are for, and whose the private ones are."""
+    """Read sequences by what they are for; tell whose the private ones are."""
     text = _read(choice)
     shares: dict[str, float | int | None] = {}
     others: dict[str, NDArray[np.object_] | None] = {"synthetic": None}
@@ -95,7 +95,7 @@ def _parts(
 
 
 def _read(choice: DataChoice) -> Texts:
-    """The private text and what is split off it."""
+    """Read the private text and what is split off it."""
     if choice.target is None:
         if _is_table(choice.source):
             raise ConfigError("DATA is a table: name its column of texts with --target.")
@@ -113,7 +113,7 @@ def _read(choice: DataChoice) -> Texts:
 
 
 def _other(source: str, choice: DataChoice) -> NDArray[np.object_]:
-    """Text that is not private: plain, or a table with a column of texts of the same name."""
+    """Read text that is not private: plain, or a table with a column of texts of the same name."""
     if not _is_table(source):
         return read_sequences(source)
     if choice.target is None:

@@ -18,7 +18,7 @@ from privet.runs.weights import all_weights, load_weights, require_weights
 
 
 def finished_config(folder: RunFolder) -> RunConfig:
-    """What a run of `privet train` was; refused unless it is done."""
+    """The configuration of a run of `privet train`; refused unless it is done."""
     folder.refuse_other_layouts()
     if not folder.holds_run:
         raise ConfigError(f"{folder} holds no run of 'privet train': give the folder of one.")
@@ -28,7 +28,7 @@ def finished_config(folder: RunFolder) -> RunConfig:
 
 
 def trained_network(weights: Path, model: Model, shape: Shape, num_classes: int) -> nn.Module:
-    """What learned, with the weights of a file; nothing is unpickled."""
+    """Make the network that learned, with the weights of a file; nothing is unpickled."""
     tensors = saved_tensors(weights)
     with torch.device("meta"):  # before memory is taken for what a file says of sizes
         require_weights(all_weights(model.outline(shape, num_classes)), tensors)
@@ -38,7 +38,7 @@ def trained_network(weights: Path, model: Model, shape: Shape, num_classes: int)
 
 
 def saved_tensors(path: Path) -> dict[str, Tensor]:
-    """All tensors of a safetensors file, by name."""
+    """Read all tensors of a safetensors file, by name."""
     try:
         return load_file(path)
     except (OSError, SafetensorError) as error:

@@ -15,9 +15,9 @@ class Trial:
     """What a tuning decided for one of its trials, whose ledger is its own and soon forgotten.
 
     Args:
-        steps: all that it may do.
-        epsilon: of the whole tuning.
-        secure_noise: as the tuning's ledger asks for.
+        steps: all steps that it may take.
+        epsilon: ε of the whole tuning.
+        secure_noise: whether the tuning's ledger asks for secure noise.
     """
 
     steps: PoissonSteps
@@ -25,7 +25,7 @@ class Trial:
     secure_noise: bool
 
     def mechanism(self, training: TrainingConfig) -> PoissonSum:
-        """Of its steps; refused for settings that ask for other ones."""
+        """The mechanism of its steps; refused for settings that ask for other steps."""
         if (training.sampling_rate, training.steps) != (self.steps.sampling_rate, self.steps.steps):
             raise PrivacyError(f"A trial was paid for {self.steps}, and asks for something else.")
         return PoissonSum(

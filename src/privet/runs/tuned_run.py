@@ -30,7 +30,10 @@ from privet.runs.tuning_state import TuningState
 def publish(
     tuning: Tuning, state: TuningState, reservation: Reservation, best: RunFolder, done: RunFolder
 ) -> None:
-    """The best trial as a run of its own, under the certificate of the whole; again if need be."""
+    """Write the best trial as a run of its own, under the certificate of the whole.
+
+    It may be done again if need be.
+    """
     stored, result = best.read(CONFIG), best.read(RESULT)
     winner = _winner(tuning, stored)
     trials = tuning.search.trials
@@ -65,7 +68,7 @@ def publish(
 
 
 def _winner(tuning: Tuning, stored: Mapping[str, Any]) -> Candidate:
-    """Whose trial it was, by what was asked of it."""
+    """Find the candidate of a trial, by what was asked of it."""
     for each in tuning.candidates:
         if each.as_trial.placed().given == stored["asked"]:
             return each
@@ -73,7 +76,7 @@ def _winner(tuning: Tuning, stored: Mapping[str, Any]) -> Candidate:
 
 
 def _public(best: RunFolder, tuning: Tuning) -> tuple[str, ...]:
-    """What a trial treated as public, and what the choice rests on."""
+    """List what a trial treated as public, and what the choice rests on."""
     own = Certificate.from_json(best.read(CERTIFICATE)).public
     return (
         *(each for each in own if each != SETTINGS),

@@ -55,11 +55,11 @@ _KEEP_IT = (
 def tune(
     asked: Asked, search: Search | None, session: Session, listener: StepListener
 ) -> RunResult:
-    """A new tuning, or the rest of one.
+    """Start a tuning, or go on with one.
 
     Args:
         asked: what all trials have in common.
-        search: what they try; none to go on with what was searched.
+        search: what trials try; None to go on with what was searched.
         session: how it is carried out.
         listener: told of everything but the number of trials.
 
@@ -133,7 +133,7 @@ def _resume(
 def _same(
     asked: Asked, search: Search | None, session: Session, stored: Mapping[str, Any]
 ) -> Asked:
-    """What was asked for; refused where something else is now."""
+    """Return what was asked for; refuse where something else is asked for now."""
     if stored["seeded"] != (session.noise_seed is not None):
         raise ConfigError(
             "A tuning with seeded noise needs the same --noise-seed again, and no other may have "
@@ -153,7 +153,7 @@ def _same(
 
 
 def _check_free(folder: RunFolder, *, force: bool) -> None:
-    """Whether a tuning or the run that one became may be replaced here."""
+    """Refuse a folder whose tuning, or the run that it became, may not be replaced."""
     done = RunFolder(folder.path)
     (done if done.holds_run else folder).check_free(force=force)
 
@@ -166,7 +166,7 @@ def _run(
     folder: RunFolder,
     listener: StepListener,
 ) -> RunResult:
-    """All that touches the ledger and private rows."""
+    """Do all that touches the ledger and private rows."""
     terms = tuning.terms
     with closing(open_ledger(terms, state, folder)) as ledger:
         reservation = find_or_reserve(
@@ -204,7 +204,7 @@ def _drawn(
     session: Session,
     folder: RunFolder,
 ) -> TuningState:
-    """With the number of trials and the candidate of each: paid for before, and drawn once."""
+    """Draw the number of trials and the candidate of each: paid for before, and drawn once."""
     if state.order is not None:
         return state
     chosen = _selection(reservation)
@@ -231,7 +231,7 @@ def _tried(
     folder: RunFolder,
     listener: StepListener,
 ) -> TuningState:
-    """All trials that are left; in the end nothing tells how many there were."""
+    """Do all trials that are left; in the end nothing tells how many there were."""
     assert state.order is not None
     while state.done < len(state.order):
         _forget(folder, state.best, state.done)
@@ -254,7 +254,7 @@ def _score(
     folder: RunFolder,
     listener: Hushed,
 ) -> float | None:
-    """How good a trial is; none for one that got lost in the infinite."""
+    """Train a trial and tell how good it is; None if its weights grew beyond all bounds."""
     place = RunFolder(_place(folder, number))
     resume = place.holds_run
     if resume:
@@ -300,7 +300,7 @@ def _place(folder: RunFolder, number: int) -> Path:
 
 
 def _forget(folder: RunFolder, *wanted: int | None) -> None:
-    """All trials but these."""
+    """Remove all trials but these."""
     names = {f"{number:06d}" for number in wanted if number is not None}
     for place in (folder / TRIALS).glob("*"):
         if place.name not in names:
@@ -308,13 +308,13 @@ def _forget(folder: RunFolder, *wanted: int | None) -> None:
 
 
 def _tidy(done: RunFolder) -> None:
-    """Take away what only a tuning needs."""
+    """Remove what only a tuning needs."""
     shutil.rmtree(done / TRIALS, ignore_errors=True)
     done.discard(TUNING)
 
 
 def _seed(noise_seed: int, number: int) -> int:
-    """Of one trial, or of their number, for tests."""
+    """The seed of one trial, or of their number (-1), for tests."""
     digest = hashlib.blake2b(f"trial {noise_seed} {number}".encode(), digest_size=8).digest()
     return int.from_bytes(digest)
 
@@ -326,16 +326,16 @@ class Hushed:
         self._listener = listener
 
     def note(self, sentence: str) -> None:
-        """Not passed on."""
+        """Pass nothing on."""
 
     def step(self, news: News) -> None:
-        """For a bar."""
+        """Pass a step on, for a bar."""
         self._listener.step(news)
 
     def progress(self, name: str) -> Callable[[int, int], None]:
-        """For a bar."""
+        """Pass progress on, for a bar."""
         return self._listener.progress(name)
 
     def stopping(self) -> None:
-        """Ctrl-C was noticed."""
+        """Pass on that Ctrl-C was noticed."""
         self._listener.stopping()

@@ -27,11 +27,11 @@ Settings = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """Candidates, of which each trial draws one, all alike.
+    """Candidates, of which each trial draws one, all with the same probability.
 
     Args:
         tries: the values of each setting; every combination is a candidate.
-        trials: the law of their number.
+        trials: the law of the number of trials.
     """
 
     tries: Mapping[str, tuple[Any, ...]]
@@ -47,7 +47,7 @@ class Search:
 
     @classmethod
     def of(cls, tries: Sequence[str], trials: float | None, shape: str) -> Self:
-        """From the command line."""
+        """Read a search from the command line."""
         if trials is None:
             raise ConfigError("Give --trials: how many there are on average.")
         if shape not in _LAWS:
@@ -64,7 +64,7 @@ class Search:
         return cls(tries=found, trials=law)
 
     def candidates(self) -> Iterator[Settings]:
-        """Every combination."""
+        """Yield every combination of values, up to one more than is allowed."""
         for values in itertools.islice(itertools.product(*self.tries.values()), _MOST + 1):
             yield dict(zip(self.tries, values, strict=True))
 
@@ -78,7 +78,7 @@ class Search:
 
     @property
     def words(self) -> dict[str, Any]:
-        """What to type for the same."""
+        """What to type for the same search, by option."""
         shapes = {law: text for text, law in _LAWS.items()}
         return {
             "trials": self.trials.mean,
@@ -100,12 +100,12 @@ class Search:
 
 
 def told(settings: Settings) -> str:
-    """Settings in words."""
+    """Write settings in words."""
     return ", ".join(f"{name}={value}" for name, value in settings.items())
 
 
 def _read(text: str) -> tuple[str, tuple[Any, ...]]:
-    """A name and its values, apart by commas, or by semicolons where values have commas."""
+    """Read a name and its values, split at commas, or at semicolons where values have commas."""
     name, equals, values = text.partition("=")
     name = name.strip().replace("-", "_")
     if not equals or not values.strip():

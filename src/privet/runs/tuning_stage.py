@@ -29,9 +29,9 @@ class Candidate:
     """Settings that a trial may draw.
 
     Args:
-        settings: that are tried.
+        settings: the settings that are tried.
         asked: what a run with them is asked for.
-        config: what follows from that.
+        config: the complete configuration that follows from that.
     """
 
     settings: Settings
@@ -40,18 +40,18 @@ class Candidate:
 
     @property
     def shape(self) -> tuple[float, int]:
-        """All that its cost depends on, but for noise."""
+        """Sampling rate and number of steps: all that its cost depends on, but for noise."""
         return self.config.training.sampling_rate, self.config.training.steps
 
     def steps(self, chosen: Selection) -> PoissonSteps:
-        """What a plan has for it."""
+        """The steps that a plan has for it."""
         for each in chosen.candidates:
             if (each.sampling_rate, each.steps) == self.shape:
                 return each
         raise ConfigError("The reservation was made for other settings: start again.")
 
     def mechanism(self, chosen: Selection) -> PoissonSum:
-        """Clip, noise and sampling of its steps."""
+        """The mechanism of its steps: clip, noise and sampling."""
         trial = Trial(steps=self.steps(chosen), epsilon=0.0, secure_noise=False)
         return trial.mechanism(self.config.training)
 
@@ -69,8 +69,8 @@ class Tuning:
     Args:
         asked: what was asked for, but for what is tried.
         search: what is tried.
-        candidates: in the order of the search.
-        warnings: about any of them.
+        candidates: all candidates, in the order of the search.
+        warnings: sentences about any of them.
     """
 
     asked: Asked
@@ -80,11 +80,11 @@ class Tuning:
 
     @property
     def terms(self) -> RunConfig:
-        """Whose budget, relation, unit and ledger are everybody's."""
+        """The configuration whose budget, relation, unit and ledger are everybody's."""
         return self.candidates[0].config
 
     def selection(self) -> Selection:
-        """The least noise for the budget; refused if a ledger or the grid has no room for it."""
+        """Find the least noise for the budget; refuse what a ledger or the grid has no room for."""
         terms = self.terms
         shapes = [each.shape for each in self.candidates]
         found = selection(shapes, self.search.trials, terms.budget, terms.relation)
@@ -99,7 +99,7 @@ class Tuning:
         return found
 
     def guarantee(self, plan: Plan) -> Guarantee:
-        """What a plan costs by itself."""
+        """The guarantee of a plan by itself."""
         terms = self.terms
         return Guarantee(
             epsilon=RDP().epsilon(plan.events, terms.budget.delta, terms.relation),
@@ -130,7 +130,7 @@ def staged_tuning(
 
 
 def _check(asked: Asked) -> None:
-    """What can be refused before anything is read."""
+    """Refuse what can be refused before anything is read."""
     if asked.test is None:
         raise ConfigError(
             "Trials are compared by rows that are not private: give them with --test, and declare "
@@ -148,7 +148,7 @@ def _check(asked: Asked) -> None:
 
 @contextmanager
 def _named(settings: Settings) -> Iterator[None]:
-    """Refusals that say which candidate they are about."""
+    """Let refusals say which candidate they are about."""
     try:
         yield
     except ConfigError as error:
@@ -157,7 +157,7 @@ def _named(settings: Settings) -> Iterator[None]:
 
 @dataclass(frozen=True, kw_only=True)
 class TuningQuote:
-    """What a tuning would be."""
+    """What a run of `privet tune` would do and cost."""
 
     tuning: Tuning
     plan: Plan
@@ -190,7 +190,7 @@ class TuningQuote:
         }
 
     def in_words(self) -> dict[str, object]:
-        """For a terminal."""
+        """What a terminal shows, by the name of each line."""
         number = len(self.tuning.candidates)
         words: dict[str, object] = {
             "trials": self.tuning.search.trials,
@@ -209,7 +209,7 @@ class TuningQuote:
 def quote_tuning(
     asked: Asked, search: Search, *, noise_seed: int | None, listener: StepListener
 ) -> TuningQuote:
-    """Everything that is decided before a private row is read, refusals included."""
+    """Decide all that is decided before a private row is read, refusals included."""
     tuning = staged_tuning(asked, search, noise_seed=noise_seed, device="cpu", unread=True)
     for sentence in tuning.warnings:
         listener.note(sentence)

@@ -13,16 +13,16 @@ from privet.runs.run_folder import LEDGER, TUNING, RunFolder
 
 @dataclass(frozen=True, kw_only=True)
 class TuningState:
-    """It is gone in the end, and so is all that it knew of trials.
+    """What a tuning remembers until it is done; in the end it is gone, with all it knew of trials.
 
     Args:
-        label: under which the ledger knows it.
-        ledger: its file, seen from the folder.
-        reservation: what pays.
-        order: the candidate of each trial, once drawn; forgotten after the last one.
-        done: how many trials are.
-        best: the number of the best one so far.
-        score: of that one; higher is better.
+        label: the label under which the ledger knows the tuning.
+        ledger: the ledger's file, seen from the folder.
+        reservation: the id of the reservation that pays; None until it is written down.
+        order: the candidate of each trial; None before it is drawn and after the last trial.
+        done: how many trials are done.
+        best: the number of the best trial so far; None if there is none.
+        score: the score of that trial, higher is better; None if there is none.
         over: whether all trials are done.
     """
 
@@ -37,13 +37,13 @@ class TuningState:
 
     @classmethod
     def new(cls, folder: RunFolder, ledger: str | None) -> TuningState:
-        """Written down before anything is reserved: the ledger knows the tuning by its label."""
+        """Write a state before anything is reserved: the ledger knows the tuning by its label."""
         label = f"tune {folder.path.resolve().name} {uuid.uuid4().hex[:8]}"
         return cls(label=label, ledger=ledger or LEDGER).changed(folder)
 
     @classmethod
     def read(cls, folder: RunFolder) -> TuningState:
-        """As it lies there."""
+        """Read the state from a folder."""
         body = folder.read(TUNING)
         try:
             require(body, label=str, ledger=str, reservation=str | None, done=int, over=bool)
@@ -54,7 +54,7 @@ class TuningState:
             raise DataError(f"{TUNING} cannot be read ({error!r}): start again.") from None
 
     def changed(self, folder: RunFolder, **changes: Any) -> TuningState:
-        """With changes, durably."""
+        """Return the state with changes, after they are durable."""
         state = replace(self, **changes)
         folder.write(TUNING, asdict(state))
         return state

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Prediction(TypedDict):
-    """A class, and how probable it is."""
+    """A class and its probability."""
 
     label: str
     score: float
@@ -28,7 +28,7 @@ class Prediction(TypedDict):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Classifier:
-    """A trained network, what it takes and what it cost.
+    """A trained image classifier with its class names and its certificate.
 
     Images are uint8 arrays (N, H, W, C) or (N, H, W), a Pillow image, the path of a PNG, JPEG or
     WebP file, or a list of single images of any of these kinds; an array (H, W) or (H, W, C) is
@@ -38,8 +38,8 @@ class Classifier:
     Args:
         module: from images (N, C, H, W) in [-1, 1] to logits.
         image_shape: height, width and channels of what it learned from.
-        class_names: of the logits.
-        certificate: of the run.
+        class_names: the name of each class, in the order of the logits.
+        certificate: the certificate of the run that trained it.
     """
 
     module: nn.Module
@@ -56,8 +56,8 @@ class Classifier:
         """The most probable classes, as a pipeline of `transformers` gives them.
 
         Args:
-            images: see above.
-            top_k: how many classes, all at most.
+            images: one image or several, as the class describes.
+            top_k: how many classes at most.
 
         Returns:
             A list for one image, the most probable class first; a list of such lists for several.
@@ -67,7 +67,7 @@ class Classifier:
         return best[0] if is_single(images) else best
 
     def probabilities(self, images: Any) -> NDArray[np.float32]:
-        """Of each class, a row an image."""
+        """The probability of each class (N, classes), one row per image."""
         device = next(self.module.parameters()).device
         found = [np.empty((0, len(self.class_names)), np.float32)]
         with torch.no_grad():
@@ -84,6 +84,6 @@ def best_of(row: NDArray[np.float32], class_names: tuple[str, ...], top_k: int) 
 
 
 def check_top_k(top_k: int) -> None:
-    """Refuse what is no number of classes."""
+    """Refuse a `top_k` that is no positive whole number."""
     if isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 1:
         raise ConfigError(f"top_k is {top_k!r}; give a whole number from 1 upwards.")

@@ -25,7 +25,7 @@ _PUBLISHED_EPOCHS = (
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifierTraining:
-    """How to train.
+    """How to train a classifier on synthetic images.
 
     Args:
         epochs: passes over the images.
@@ -33,13 +33,13 @@ class ClassifierTraining:
         learning_rate: at its highest; it rises for a third of the run, then falls to 0.
         optimizer: AdamW, or SGD with Nesterov's momentum of 0.9.
         weight_decay: decoupled in AdamW, a part of the gradient in SGD.
-        sharpness: look for flat minima (SAM, ASAM, GSAM); none steps along the plain gradient.
+        sharpness: how to look for flat minima (SAM, ASAM, GSAM); `None` takes the plain gradient.
         freeze_norms: keep BatchNorm as it was pretrained, statistics and weights, for good.
-        label_smoothing: of labels, hard or soft.
-        shift: the furthest, in pixels.
+        label_smoothing: the share of every label, hard or soft, that is spread over all classes.
+        shift: the largest shift of an image, in pixels.
         flip: mirror images left to right.
         pixel_noise: standard deviation of noise on pixels in [-1, 1].
-        seed: of order and views.
+        seed: the seed of the order of images and of their views.
     """
 
     epochs: int = 8
@@ -63,7 +63,7 @@ class ClassifierTraining:
 
     @classmethod
     def as_published(cls, images: int) -> Self:
-        """Fine-tuning of a pretrained network on so many images (SPS, D.3 and Table 12)."""
+        """Settings to fine-tune a pretrained network on so many images (SPS, D.3, Table 12)."""
         sizes, epochs = zip(*_PUBLISHED_EPOCHS, strict=True)
         return cls(
             epochs=max(1, round(float(np.interp(images, sizes, epochs)))),
@@ -76,7 +76,7 @@ class ClassifierTraining:
         )
 
     def optimiser_of(self, network: nn.Module) -> torch.optim.Optimizer:
-        """Over all weights."""
+        """The optimizer of these settings, over all weights of a network."""
         if self.optimizer == "adamw":
             return torch.optim.AdamW(
                 network.parameters(), self.learning_rate, weight_decay=self.weight_decay, fused=True
@@ -97,14 +97,14 @@ def train_classifier(
     config: ClassifierTraining,
     on_step: Callable[[int, int], None] | None = None,
 ) -> None:
-    """Train in place.
+    """Train a network in place.
 
     Args:
         network: from images (N, C, H, W) in [-1, 1] to logits.
         images: uint8 (N, H, W, C).
-        labels: a class each, or probabilities (N, classes).
-        config: how.
-        on_step: told how many steps of how many are done.
+        labels: a class number for each image, or probabilities (N, classes).
+        config: how to train.
+        on_step: called with the number of steps done and that of all steps.
     """
     _check(images, labels)
     labels = labels.float() if labels.is_floating_point() else labels
@@ -147,7 +147,7 @@ def _set_gradient(
     config: ClassifierTraining,
     sharpness: Sharpness | None,
 ) -> None:
-    """What the optimizer follows: here, or from the worst weights near by."""
+    """Set the gradient that the optimizer follows: the plain one, or that of sharpness."""
     weights = {name: each for name, each in network.named_parameters() if each.requires_grad}
 
     def gradient() -> dict[str, Tensor]:

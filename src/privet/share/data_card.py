@@ -25,16 +25,16 @@ class DataCard:
     """What there is to say of a synthetic set.
 
     Args:
-        count: images.
+        count: the number of images.
         image_shape: height, width and channels of each.
-        class_names: of the labels; none if there are no labels.
-        class_counts: images of each class.
+        class_names: the names of the labels; `None` if there are no labels.
+        class_counts: the number of images of each class.
         soft_labels: whether images come with class probabilities.
-        method: how they were made.
-        settings: in short.
-        privet_version: by which Privet.
-        certificate: what they cost; none where no private row was touched.
-        command: of Privet that made them.
+        method: how the images were made.
+        settings: the settings of the method, in short.
+        privet_version: the Privet that made them.
+        certificate: the guarantee of the run; `None` where no private row was touched.
+        command: the command of Privet that made them.
     """
 
     count: int
@@ -50,11 +50,11 @@ class DataCard:
 
     @property
     def statement(self) -> str:
-        """What the set promises, in words."""
+        """The guarantee of the set in words."""
         return NOTHING_PRIVATE if self.certificate is None else self.certificate.statement
 
     def text(self, form: Form) -> str:
-        """The card of a set that is stored in a form."""
+        """The text of the card, for a set that is stored in the given form."""
         parts = (
             "\n".join(("---", *_front_matter(self, form), "---")),
             _introduction(self),
@@ -168,7 +168,7 @@ def _making(card: DataCard) -> str:
 
 
 def _citation(card: DataCard) -> str:
-    """As CITATION.cff has it."""
+    """The citation of Privet, as CITATION.cff has it."""
     return (
         "## How to cite\n\n"
         "If you use Privet, please cite it and the paper of the method that you ran.\n\n"
@@ -205,7 +205,7 @@ def _configs(pattern: str) -> Iterator[str]:
 
 
 def _shards(card: DataCard) -> Iterator[str]:
-    """Files by their names, since a certificate lies beside them; and what is in them."""
+    """Lines of the front matter for shards: the files by name, and what is in them."""
     yield from _configs("part-*.parquet")
     yield from ("dataset_info:", "  features:", "  - name: image", "    dtype: image")
     if card.class_names:

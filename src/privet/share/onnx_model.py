@@ -48,7 +48,7 @@ def onnx_bytes(
 
 
 def check_installed() -> None:
-    """Refuse where something is missing."""
+    """Refuse to go on if a package that ONNX export needs is missing."""
     missing = next((name for name in _PACKAGES if find_spec(name) is None), None)
     if missing is not None:
         raise ConfigError(f"{missing} is not installed; run pip install 'privet[onnx]' to get it.")
@@ -82,7 +82,7 @@ def _translated(module: nn.Module, images: Tensor) -> Any:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the exporter's remarks on itself and on packages that nothing here needs."""
+    """Silence the remarks of the exporter on itself and on packages that are not needed."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -105,7 +105,7 @@ def _forget_machine(message: Any) -> None:
 
 
 def _require_same(content: bytes, module: nn.Module, images: Tensor) -> None:
-    """Refuse a file that says something else than the network does."""
+    """Refuse an ONNX file whose outputs differ from those of the network."""
     import onnxruntime
 
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])

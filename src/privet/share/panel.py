@@ -60,12 +60,12 @@ PANEL = (*CLASSICAL, *NETWORKS)
 
 @dataclass(frozen=True, eq=False)
 class Lesson:
-    """What a classifier learns from.
+    """The labelled images that a classifier learns from.
 
     Args:
         images: uint8 (N, H, W, C).
-        labels: a class each.
-        num_classes: also those that have no images.
+        labels: the class of each image.
+        num_classes: the number of classes, those without images included.
     """
 
     images: Tensor
@@ -74,20 +74,20 @@ class Lesson:
 
     @property
     def shape(self) -> ImageShape:
-        """Of an image."""
+        """Height, width and channels of an image."""
         height, width, channels = self.images.shape[1:]
         return height, width, channels
 
 
 def enough_training(images: int) -> ClassifierTraining:
-    """As usual, for longer where images are few."""
+    """The usual training, with more epochs where images are few."""
     usual = ClassifierTraining()
     steps = max(1, images // usual.batch_size)  # of an epoch
     return replace(usual, epochs=max(usual.epochs, math.ceil(_LEAST_STEPS / steps)))
 
 
 def with_head(body: ConvEncoder, num_classes: int) -> nn.Sequential:
-    """An encoder and a linear layer, to be trained together."""
+    """An encoder with a linear layer behind it, to be trained together."""
     return nn.Sequential(body, nn.Linear(body.num_features, num_classes))
 
 
@@ -98,7 +98,7 @@ def taught(
     *,
     on_step: OnStep | None = None,
 ) -> Judge:
-    """One classifier of the panel, by its name."""
+    """Train one classifier of the panel, by its name, and return how it judges images."""
     if name in CLASSICAL:
         return _classical(name, lesson, 0 if training is None else training.seed)
     if name not in NETWORKS:
@@ -113,7 +113,7 @@ def taught_network(
     *,
     on_step: OnStep | None = None,
 ) -> Judge:
-    """A network of one's own, or a pretrained one that is fine-tuned."""
+    """Train a network of one's own or fine-tune a pretrained one; return how it judges images."""
     model = trained(network, lesson, training, on_step=on_step)
 
     def judge(images: Tensor) -> Tensor:
@@ -130,7 +130,7 @@ def trained(
     *,
     on_step: OnStep | None = None,
 ) -> nn.Module:
-    """The network itself, in eval mode, after its lesson."""
+    """Train a network and return it in eval mode."""
     training = training or enough_training(len(lesson.images))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(training.seed)
@@ -143,7 +143,7 @@ def trained(
 def ensemble(
     members: int, teach: Callable[[ClassifierTraining], Judge], training: ClassifierTraining
 ) -> Judge:
-    """The mean of classifiers that differ in their seeds."""
+    """A judge that averages several classifiers, which differ in their seeds."""
     if members < 1:
         raise ConfigError(f"An ensemble of {members}: give 1 or more.")
     seeds = range(training.seed, training.seed + members)
@@ -156,7 +156,7 @@ def ensemble(
 
 
 def _classical(name: str, lesson: Lesson, seed: int) -> Judge:
-    """Scikit-learn's, on pixels from 0 to 1."""
+    """Train a classifier of scikit-learn on pixels from 0 to 1."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
     from sklearn.neural_network import MLPClassifier

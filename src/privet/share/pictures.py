@@ -24,7 +24,10 @@ _KINDS = "give a uint8 array, a Pillow image, the path of an image file, or a li
 
 
 def batches(images: Any, shape: Shape) -> Iterator[NDArray[np.uint8]]:
-    """Images (N, H, W, C) of one shape, a few at a time; a warning tells of those of another."""
+    """Yield images (N, H, W, C) of one shape, a few at a time.
+
+    Images of another shape are converted, and a warning says so.
+    """
     if _is_array(images):
         yield from _array_batches(images, shape)
         return
@@ -80,7 +83,7 @@ def _check(images: Any) -> None:
 
 
 def _picture(image: Any, shape: Shape) -> NDArray[np.uint8]:
-    """One image."""
+    """One image as bytes (H, W, C) of the given shape."""
     if isinstance(image, str | os.PathLike):
         return _from_file(as_path(image), shape)
     if _is_array(image):

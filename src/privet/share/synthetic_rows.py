@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class SyntheticRows:
-    """The rows that a run made of a table.
+    """A synthetic table that a run made.
 
     Args:
-        table: of Arrow, with the columns of the schema but those that it ignores.
-        schema: of the private table, which is public.
-        certificate: of the run.
-        folder: of the files.
+        table: an Arrow table with the columns of the schema that are not ignored.
+        schema: the schema of the private table, which is public.
+        certificate: the certificate of the run.
+        folder: the folder of its files.
     """
 
     table: pa.Table
@@ -39,5 +39,5 @@ class SyntheticRows:
 
     @property
     def statement(self) -> str:
-        """What the rows promise, in words."""
+        """The guarantee of the rows in words."""
         return self.certificate.statement

@@ -24,8 +24,8 @@ class SyntheticSet:
 
     Args:
         data: images and labels, with all that an image set can do.
-        certificate: of the run; none where no private row was touched.
-        folder: of the shards.
+        certificate: the certificate of the run; `None` where no private row was touched.
+        folder: the folder of the shards.
     """
 
     data: ImageSet
@@ -44,17 +44,17 @@ class SyntheticSet:
 
     @property
     def images(self) -> Column:
-        """uint8 (N, H, W, C)."""
+        """The images, uint8 (N, H, W, C)."""
         return self.data.images
 
     @property
     def labels(self) -> NDArray[np.int64] | None:
-        """A class each; none if there are no labels."""
+        """The class of each image; `None` if there are no labels."""
         return self.data.labels
 
     @property
     def class_names(self) -> tuple[str, ...] | None:
-        """Of the labels."""
+        """The names of the classes; `None` if there are no labels."""
         return self.data.class_names
 
     @property
@@ -64,11 +64,11 @@ class SyntheticSet:
 
     @property
     def statement(self) -> str:
-        """What the set promises, in words."""
+        """The guarantee of the set in words."""
         return NOTHING_PRIVATE if self.certificate is None else self.certificate.statement
 
     @cached_property
     def probabilities(self) -> NDArray[np.float32] | None:
-        """Soft labels (N, classes), if the set has them."""
+        """Soft labels (N, classes); `None` if the set has none."""
         found = list(soft_labels(self.folder))
         return np.concatenate(found) if found else None

@@ -24,7 +24,7 @@ _ROWS_AT_ONCE = 4096
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class TableClassifier:
-    """A trained network, what it takes and what it cost.
+    """A trained classifier of table rows with its schema and its certificate.
 
     Rows are a mapping from columns to values (one row), a list of such mappings, the path of a CSV
     or Parquet file, or a data frame that Arrow can read. They need every column of the schema; the
@@ -32,8 +32,8 @@ class TableClassifier:
 
     Args:
         module: from rows (N, width) to logits.
-        schema: of the table that it learned from.
-        certificate: of the run.
+        schema: the schema of the table that it learned from.
+        certificate: the certificate of the run that trained it.
     """
 
     module: nn.Module
@@ -47,15 +47,15 @@ class TableClassifier:
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Of the target."""
+        """The names of the classes of the target."""
         return self.schema.classes
 
     def predict(self, rows: Any, *, top_k: int = 5) -> list[Prediction] | list[list[Prediction]]:
         """The most probable classes.
 
         Args:
-            rows: see above.
-            top_k: how many classes, all at most.
+            rows: one row or several, as the class describes.
+            top_k: how many classes at most.
 
         Returns:
             A list for one row, the most probable class first; a list of such lists for several.
@@ -65,7 +65,7 @@ class TableClassifier:
         return best[0] if isinstance(rows, Mapping) else best
 
     def probabilities(self, rows: Any) -> NDArray[np.float32]:
-        """Of each class, a row each."""
+        """The probability of each class (N, classes), one line per row."""
         table = table_of(rows)
         self.schema.require_columns(table.column_names, "the table", target=False)
         inputs = torch.from_numpy(self.schema.inputs(table))

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class WordModel:
-    """A trained network, its vocabulary and what it cost.
+    """A trained language model with its vocabulary and its certificate.
 
     Args:
         module: from word numbers (N, T) to logits (N, T, words).
         vocabulary: the words, in the order of their numbers.
-        length: of the longest sequence.
-        causal: whether it tells the next word; else the words that are blanked out.
-        certificate: of the run.
+        length: the length of the longest sequence.
+        causal: whether it predicts the next word; otherwise words that are blanked out.
+        certificate: the certificate of the run that trained it.
     """
 
     module: nn.Module

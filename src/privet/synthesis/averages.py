@@ -14,7 +14,7 @@ _BATCHES = "batches"
 
 
 class RunningMoments:
-    """Exponential averages over batches whose gradient is that of the last batch alone.
+    """Exponential moving averages of moments over batches, with the gradient of the last batch.
 
     The last batch's share of the average is 1 − decay, and so would be its gradient's: it is
     divided by that share again (Loo et al. 2024). Early batches weigh equally.
@@ -31,7 +31,7 @@ class RunningMoments:
         self._kept: dict[str, tuple[Tensor, Tensor | None]] = {}
 
     def __call__(self, found: Mapping[str, Moments]) -> dict[str, Moments]:
-        """The averages, after these moments of one batch have joined them."""
+        """Add the moments of one batch and return the averages."""
         self._batches += 1
         share = max(1 - self._decay, 1 / self._batches)
         averages = {}
@@ -50,7 +50,7 @@ class RunningMoments:
         return averages
 
     def state(self) -> dict[str, Tensor]:
-        """As tensors, to go on from."""
+        """The averages as tensors, from which `restore` goes on."""
         found = {_BATCHES: torch.tensor(self._batches)}
         for name, (mean, second) in self._kept.items():
             found[f"{name}/mean"] = mean
@@ -59,7 +59,7 @@ class RunningMoments:
         return found
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from there."""
+        """Go on from what `state` returned."""
         self._batches = int(state[_BATCHES])
         names = {name.rpartition("/")[0] for name in state if name != _BATCHES}
         self._kept = {name: (state[f"{name}/mean"], state.get(f"{name}/second")) for name in names}
@@ -70,5 +70,5 @@ def _mixed(old: Tensor, new: Tensor, share: float) -> Tensor:
 
 
 def _with_gradient(value: Tensor, source: Tensor) -> Tensor:
-    """One tensor's value, another's gradient."""
+    """A tensor with the value of one and the gradient of another."""
     return value + (source - source.detach())

@@ -14,7 +14,7 @@ from privet.release.parts import outer_products
 def gaussian_kl(target: GaussianTarget, found: Moments) -> Tensor:
     """KL(target ‖ Gaussian of these moments, jittered alike), one number per covariance.
 
-    Where all groups share one, it is the mean of their distances.
+    Where all groups share one covariance, it is the mean of their distances.
     """
     covariance = found.covariance
     jitter = target.jitter[:, None].expand(covariance.shape[:2])
@@ -24,7 +24,7 @@ def gaussian_kl(target: GaussianTarget, found: Moments) -> Tensor:
 
 
 class _GaussianKL(torch.autograd.Function):
-    """One factorisation forward, two matrix products back."""
+    """The KL divergence: one factorisation forward, two matrix products back."""
 
     @staticmethod
     def forward(ctx: Any, target: GaussianTarget, mean: Tensor, covariance: Tensor) -> Tensor:

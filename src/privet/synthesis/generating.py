@@ -1,4 +1,4 @@
-"""A generator trained to match a release, and images from it, as many as one likes."""
+"""Training a generator to match a release, and drawing any number of images from it."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _APART = 1 << 32  # seeds of attempts, beyond those of batches
 
 
 class Judge(Protocol):
-    """Who knows what classes look like, by what was released."""
+    """A classifier that is made of released values alone."""
 
     def scores(self, images: Tensor) -> Tensor:
-        """(N, classes), highest for the likeliest."""
+        """Scores (N, classes), the highest for the likeliest class."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,10 +40,10 @@ class GeneratorTraining:
     Args:
         iterations: steps of Adam.
         per_class: images of each class in a step.
-        learning_rate: for the first part of the run.
-        steady: the share of the run before the learning rate falls, along a cosine, to nothing.
-        betas: of Adam.
-        seed: of weights' updates and latent vectors; weights are the caller's.
+        learning_rate: of the first part of the run.
+        steady: the share of the run before the learning rate falls, along a cosine, to 0.
+        betas: the decay rates of Adam.
+        seed: of latent vectors; the initial weights are the caller's.
     """
 
     iterations: int = 500
@@ -79,17 +79,17 @@ def train_generator(
     checkpoint: Checkpoint | None = None,
     beside: Sequence[Stateful] = (),
 ) -> None:
-    """Train in place. Latent vectors depend on the seed and the step alone.
+    """Train a generator in place. Latent vectors depend on the seed and the step alone.
 
     Args:
         generator: from latent vectors and labels to images.
-        matching: what is minimised.
-        config: how.
+        matching: the loss of its images and labels.
+        config: how long, how fast and on how many images.
         latent: the length of a latent vector.
-        num_classes: of the labels.
-        on_step: told the number of steps done, and the loss.
-        checkpoint: where a killed training goes on from, to the same end.
-        beside: what else changes with steps, by way of `on_step`.
+        num_classes: the number of classes, which all get equally many images.
+        on_step: called with the number of steps done and the loss.
+        checkpoint: keeps the state, from which a killed training goes on to the same end.
+        beside: other objects whose state changes with steps, by way of `on_step`.
     """
     generator.train()
     adam = torch.optim.Adam(
@@ -134,7 +134,7 @@ def _restored(
     adam: torch.optim.Optimizer,
     things: Sequence[Stateful],
 ) -> int:
-    """Everything as it was; the number of steps that are done."""
+    """Put everything back as it was kept; return the number of steps that are done."""
     device = next(generator.parameters()).device
     state = {name: each.to(device) for name, each in kept.items()}
     generator.load_state_dict(under("generator/", state))
@@ -145,14 +145,14 @@ def _restored(
 
 
 def sampled(generator: nn.Module, labels: Tensor, *, latent: int, seed: int) -> NDArray[np.uint8]:
-    """Images (N, H, W, C) for labels; the same for the same seed."""
+    """Draw images (N, H, W, C) for labels; the same for the same seed."""
     return np.concatenate(
         [to_pixels(each) for each in made_of(generator, labels, latent=latent, seed=seed)]
     )
 
 
 def made_of(generator: nn.Module, labels: Tensor, *, latent: int, seed: int) -> Iterator[Tensor]:
-    """What a generator makes of labels, some at a time; the same for the same seed."""
+    """Yield a generator's outputs for labels, in batches; the same for the same seed."""
     generator.eval()
     device = next(generator.parameters()).device
     for batch, some in enumerate(torch.split(labels.to(device), _BATCH)):
@@ -163,10 +163,10 @@ def made_of(generator: nn.Module, labels: Tensor, *, latent: int, seed: int) -> 
 def agreed(
     generator: nn.Module, labels: Tensor, judge: Judge, *, latent: int, seed: int
 ) -> NDArray[np.uint8]:
-    """Likewise, drawn again until a judge assigns each image to its label; a few may stay.
+    """Draw images for labels until a judge assigns each one to its label; a few may stay wrong.
 
-    Images between two classes teach a classifier nothing but doubt; released moments tell which
-    they are.
+    Images between two classes teach a classifier nothing but doubt, and released moments tell which
+    those are.
     """
     images = sampled(generator, labels, latent=latent, seed=seed)
     wrong = _wrong(images, labels, judge)
@@ -193,7 +193,7 @@ def refined(
     *,
     seed: int,
 ) -> NDArray[np.uint8]:
-    """A batch of images, optimised further from where they are; the same for the same seed."""
+    """Optimise the pixels of a batch of images further; the same for the same seed."""
     start = to_float(torch.from_numpy(images).to(labels.device))
     return to_pixels(optimised(start, labels, matching, config, generator=keyed(seed)))
 

@@ -1,4 +1,4 @@
-"""Distances between a private release and synthetic images: equation 2's argument of argmin."""
+"""Distances between a private release and synthetic images: what synthesis minimises."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ class Matching(Protocol):
     """A loss of synthetic images and their labels."""
 
     def __call__(self, images: Tensor, labels: Tensor, /) -> Tensor:
-        """One number, with a gradient to the images."""
+        """The distance as one number, with a gradient to the images."""
 
 
 class GaussianMatching:
     """Σ KL(target ‖ synthetic) over parts and groups (SPS, equation 2).
 
     Args:
-        embedding: what was released.
-        targets: Gaussians by part.
-        clip_norm: synthetic images are weighed as if clipped, like private ones (SPS, Alg. 4).
-        weights: of the parts' distances, summed over groups; 1 where nothing is said.
-        decay: of the running averages of synthetic moments.
+        embedding: the embedding that was released.
+        targets: Gaussians to match, by part.
+        clip_norm: weigh synthetic images as if clipped, like private ones (SPS, Alg. 4).
+        weights: the weight of each part's distance, summed over groups; 1 where none is given.
+        decay: the decay of the running averages of synthetic moments.
     """
 
     def __init__(
@@ -51,22 +51,22 @@ class GaussianMatching:
         self._averages = RunningMoments(decay)
 
     def __call__(self, images: Tensor, labels: Tensor) -> Tensor:
-        """Of the running averages, with the batch's gradient."""
+        """The distance of the running averages, with the gradient of this batch."""
         found, _ = self._embedding.moments(images, labels, self._clip_norm)
         averages = self._averages(found)
         return torch.stack([stack(averages) for stack in self._stacks]).sum()
 
     def state(self) -> dict[str, Tensor]:
-        """The running averages."""
+        """The running averages as tensors."""
         return self._averages.state()
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from there."""
+        """Go on from what `state` returned."""
         self._averages.restore(state)
 
 
 def _layout(name: str, target: GaussianTarget) -> tuple[int, str]:
-    """What stacks together: as large, and with a covariance for each mean; else alone."""
+    """A key by which targets are stacked: equal size and a covariance per mean; else alone."""
     groups, size = target.mean.shape
     return size, "" if len(target.covariance) == groups else name
 
@@ -96,10 +96,10 @@ class MeanMatching:
     """MMD², with Adam's moving average of the gap in place of a batch's own (dos Santos 2019).
 
     Args:
-        embedding: what was released.
-        targets: means by part.
-        shares: of each class in the private data, as released or declared.
-        rate: of the Adam that moves the average.
+        embedding: the embedding that was released.
+        targets: means to match, by part.
+        shares: each class's share of the private data, as released or declared.
+        rate: the learning rate of the Adam that moves the average.
     """
 
     def __init__(
@@ -123,25 +123,25 @@ class MeanMatching:
         return torch.stack([(self._gaps[name] * gap).sum() for name, gap in gaps.items()]).sum()
 
     def state(self) -> dict[str, Tensor]:
-        """The averages, and what moves them."""
+        """The averages and their Adam's moments, as tensors."""
         found = {f"gap/{name}": each for name, each in self._gaps.items()}
         return found | {f"adam/{name}": each for name, each in adam_state(self._adam).items()}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from there."""
+        """Go on from what `state` returned."""
         for name, each in self._gaps.items():
             each.copy_(state[f"gap/{name}"])
         restore_adam(self._adam, under("adam/", state))
 
 
 class InTurn:
-    """Several losses, one for each step: encoders, or stages, one after the other (SPS, Alg. 8)."""
+    """Several losses, of which each step takes the next: encoders or stages (SPS, Alg. 8)."""
 
     def __init__(self, losses: Sequence[Matching]) -> None:
         self._losses, self._step = tuple(losses), 0
 
     def __call__(self, images: Tensor, labels: Tensor) -> Tensor:
-        """The next one's."""
+        """The loss whose turn it is."""
         loss = self._losses[self._step % len(self._losses)]
         self._step += 1
         return loss(images, labels)

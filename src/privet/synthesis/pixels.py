@@ -18,14 +18,14 @@ OnStep = Callable[[int, float], None]
 
 @dataclass(frozen=True, kw_only=True)
 class PixelOptimisation:
-    """How a batch is optimised; the defaults are SPS's (D.2).
+    """How the pixels of a batch are optimised; the defaults are those of SPS (D.2).
 
     Args:
         iterations: steps of Adam.
         learning_rate: at the start; it falls along a cosine.
-        betas: of Adam.
-        range_penalty: of squared distances to the permitted range.
-        view: of the images in each step.
+        betas: the decay rates of Adam.
+        range_penalty: the weight of squared distances to the permitted range.
+        view: the random view of the images that each step matches.
     """
 
     iterations: int = 1000
@@ -48,15 +48,15 @@ def optimised(
     generator: torch.Generator,
     on_step: OnStep | None = None,
 ) -> Tensor:
-    """A batch of images (N, C, H, W) in [-1, 1], from where it starts.
+    """Optimise the pixels of a batch of images (N, C, H, W) in [-1, 1].
 
     Args:
         start: noise, or the images of an earlier stage.
-        labels: a class each.
-        matching: what is minimised.
-        config: how.
-        generator: of the views.
-        on_step: told the number of steps done, and the loss.
+        labels: the class of each image.
+        matching: the loss of images and labels.
+        config: how long, how fast and through which views.
+        generator: of the random views.
+        on_step: called with the number of steps done and the loss.
     """
     pixels = start.clone().requires_grad_()
     adam = torch.optim.Adam([pixels], lr=config.learning_rate, betas=config.betas, fused=True)

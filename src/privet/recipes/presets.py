@@ -10,7 +10,7 @@ DOPE-SGD was published with a search grid alone (Table 8 of Nasr et al. 2023): l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -250,7 +250,7 @@ def augmentation(image_shape: tuple[int, int, int]) -> CropFlip:
     return CropFlip(padding=min(height, width) // 8, flip=channels == 3)
 
 
-def named(table: Iterable[str], name: str, option: str) -> str:
+def named(table: Collection[str], name: str, option: str) -> str:
     """Return the name; refuse one that is not in the table."""
     if name not in table:
         raise ConfigError(f"{option} is {name!r}: choose {', '.join(table)}.")

@@ -28,7 +28,7 @@ def set_folder(path: Path) -> RunFolder:
         if folder.holds_run:
             return folder
     raise ConfigError(
-        f"{folder} holds no run of 'privet train', 'privet synthesize' or 'privet federate': give "
+        f"{folder} holds no run of 'privet train', 'synthesize', 'merge' or 'federate': give "
         "the folder of one."
     )
 

@@ -151,7 +151,7 @@ def export(run: Path, to: str, out: Path, *, force: bool = False) -> Exported:
                 )
                 return formats[to](order)
     raise ConfigError(
-        f"{shown(run)} holds no run of 'privet train', 'privet synthesize' or 'privet federate': "
+        f"{shown(run)} holds no run of 'privet train', 'synthesize', 'merge' or 'federate': "
         "give the folder of one."
     )
 

@@ -106,7 +106,7 @@ def story(path: Path) -> Story:
                 require_finished(folder)
                 return told(folder)
     raise ConfigError(
-        f"{shown(path)} holds no run of 'privet train', 'privet synthesize' or 'privet federate': "
+        f"{shown(path)} holds no run of 'privet train', 'synthesize', 'merge' or 'federate': "
         "give the folder of one."
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -162,9 +163,8 @@ class Stage:
             before=self.before,
         )
         if config.ledger is not None:
-            ledger = Ledger.open(config.ledger)
-            ledger.require_room(plan, config.portion)
-            ledger.close()
+            with closing(Ledger.open(config.ledger)) as ledger:
+                ledger.require_room(plan, config.portion)
         return mechanism
 
     def guarantee(self, plan: Plan) -> Guarantee:

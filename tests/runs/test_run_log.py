@@ -54,7 +54,7 @@ def test_a_terminal_sees_a_bar_and_json_does_not(capsys, monkeypatch):
         shown = capsys.readouterr()
         assert shown.out == ""
         assert ("3/9" in shown.err and "ε 0.5 of 2" in shown.err) is bar
-    assert "1,200/s expected images" in shown.err or not bar
+    assert "1,200/s expected rows" in shown.err or not bar
 
 
 def test_costs_are_upper_bounds():

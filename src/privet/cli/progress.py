@@ -61,7 +61,7 @@ class Watch:
             self._task,
             completed=news.step,
             spent=f"ε {news.epsilon:g} of {news.target:g}",
-            speed=f"{speed} expected images" if speed else "",
+            speed=f"{speed} expected rows" if speed else "",
         )
 
     def progress(self, name: str) -> Callable[[int, int], None]:

@@ -73,6 +73,7 @@ class Trials:
             for number in range(2, _LONGEST_DRAW):
                 yield chance
                 chance *= value / number
+            return
         geometric = self.law is Law.GEOMETRIC
         chance = value if geometric else (1 - value) / -math.log(value)
         for number in range(1, _LONGEST_DRAW):

@@ -9,9 +9,9 @@ people, 446 places that each has been to or not, and 30 classes. The third table
 the likeness of Adult: see `people`. Every run is a `privet train`, is written when it is done, and
 is not done again.
 
-Settings are those of the preset `cpu`, but for what stands below, which was chosen for its time;
-the warm-up on text on public rows, after a first one of 10 epochs had done badly on test text; and
-learning rates and epochs on tables, which `beyond_settings.py` chose on generated ones.
+Settings are those of the preset `cpu`, but for those of `beyond_settings.py`: what was chosen for
+its time; the warm-up on text, chosen on public rows after a first one of 10 epochs had done badly
+on test text; and learning rates and epochs, which did best on generated tables and on other text.
 Nothing is augmented, where the paper's public rows are.
 """
 
@@ -28,7 +28,16 @@ from pathlib import Path
 from typing import Any
 
 import machine
-from beyond_settings import LOOKED_AT, TABLES, chosen
+from beyond_settings import (
+    LOOKED_AT,
+    TABLES,
+    TEXT,
+    TEXT_LOOKED_AT,
+    chosen,
+    settings,
+    test_lines,
+    written_text,
+)
 from beyond_tables import best_accuracy, location, people, written
 from kept_rows import Kept, arguments, do_missing
 from privet.runs.listening import Silent
@@ -39,15 +48,6 @@ OUT = machine.RESULTS / "beyond_images.json"
 EPSILONS = (1.0, 2.0, 4.0)
 DELTA = 1e-5
 SEEDS = (0, 1, 2)
-TEST_SHARE = 0.2  # of the test text, from its beginning: it is read ten times in a run
-TEXT: Mapping[str, Any] = {
-    "task": "mlm",
-    "public": "0.04",
-    "model": "mlm:width=32,heads=2,depth=2",
-    "sample_rate": 0.05,
-    "epochs": 2.0,
-}
-TEXT_WARM_UP = {"warm_up_epochs": 50}  # best of 1 to 50 on a fifth of the public text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,9 +76,10 @@ class Task:
     @property
     def settings(self) -> Mapping[str, Any]:
         """Beside those of the preset."""
-        if self.data == "wikitext-2":
-            return TEXT if self.scenario == "cold" else {**TEXT, **TEXT_WARM_UP}
-        return {**TABLES[self.data], **chosen(self.data, self.method, self.scenario)}
+        return {
+            **settings(self.data, self.scenario),
+            **chosen(self.data, self.method, self.scenario),
+        }
 
     @property
     def described(self) -> str:
@@ -88,11 +89,7 @@ class Task:
 
 def all_tasks() -> Iterator[Task]:
     """The first seed of everything, then more of it."""
-    text = (("dp-sgd", "cold"), ("dp-sgd", "warm"), ("dope", "warm"))
-    columns = {
-        "wikitext-2": text,
-        **dict.fromkeys(TABLES, LOOKED_AT),
-    }
+    columns = {TEXT: TEXT_LOOKED_AT, **dict.fromkeys(TABLES, LOOKED_AT)}
     for seed, epsilon in product(SEEDS, EPSILONS):
         for data, runs in columns.items():
             if seed and data not in TABLES:
@@ -115,7 +112,7 @@ def run(task: Task, *, folder: Path, commit: str) -> Kept:
             **{**source, **task.settings},
         )
         found = train(asked, Session(out=Path(place) / "run"), Silent()).summary
-    measure = "perplexity" if task.data == "wikitext-2" else "accuracy"
+    measure = "perplexity" if task.data == TEXT else "accuracy"
     before = found["test_after_warm_up"]
     return {
         "measure": measure,
@@ -135,11 +132,10 @@ def run(task: Task, *, folder: Path, commit: str) -> Kept:
 
 def _written(data: str, folder: Path, place: Path) -> dict[str, str]:
     """Where the rows of a task lie, and what their columns hold."""
-    if data == "wikitext-2":
-        lines = (folder / "text" / "test.txt").read_text(encoding="utf-8").splitlines()
-        test = place / "test.txt"
-        test.write_text("\n".join(lines[: int(TEST_SHARE * len(lines))]) + "\n", encoding="utf-8")
-        return {"data": str(folder / "text" / "valid.txt"), "test": str(test)}
+    if data == TEXT:
+        read, _ = test_lines(folder)
+        test = written_text(read, place / "test.txt")
+        return {"data": str(folder / "text" / "valid.txt"), "test": test}
     return written(location(folder) if data == "location" else people(), place)
 
 

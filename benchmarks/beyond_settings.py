@@ -1,17 +1,19 @@
-"""Claim: learning rates and epochs of `beyond_images.py` for tables are good ones on other tables.
+"""Claim: learning rates and epochs of `beyond_images.py` are good ones on other tables and text.
 
-    python benchmarks/beyond_settings.py [--only TEXT] [--minutes M]
+    python benchmarks/beyond_settings.py --data FOLDER [--only TEXT] [--minutes M]
 
-Each method in each column of its table takes what did best on a generated table, at ε = 2: one in
-the likeness of Location-30, and other people by the rule of `people`. Whether DOPE limits its
-origin is decided for all columns together: without a limit, one of them grew beyond all bounds on
-Location-30 after it had done well on the generated table. Every run is a `privet train` and is kept
-when it is done.
+FOLDER is that of `beyond_images.py`. Each method in each column of its table takes what did best
+on a generated table, at ε = 2: one in the likeness of Location-30, and other people by the rule of
+`people`. Whether DOPE limits its origin is decided for all columns together: without a limit, one
+of them grew beyond all bounds on Location-30 after it had done well on the generated table.
+Learning rates on text are those that did best on what `beyond_images.py` does not read of the test
+text of WikiText-2. Every run is a `privet train` and is kept when it is done.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import statistics
 import tempfile
 import time
@@ -38,20 +40,31 @@ TABLES: Mapping[str, Mapping[str, Any]] = {
     "location": {"target": "class", "public": "0.1", "test": "0.2"},
     "people": {"target": "income", "public": "0.05", "test": "0.2"},
 }
+TEXT, TEXT_EPOCHS = "wikitext-2", 2.0
+TEXT_LOOKED_AT = (("dp-sgd", "cold"), ("dp-sgd", "warm"), ("dope", "warm"))
+TEXT_SETTINGS: Mapping[str, Any] = {
+    "task": "mlm",
+    "public": "0.04",
+    "model": "mlm:width=32,heads=2,depth=2",
+    "sample_rate": 0.05,
+}
+TEXT_WARM_UP = {"warm_up_epochs": 50}  # best of 1 to 50 on a fifth of the public text
+TEST_SHARE = 0.2  # of the test text, from its beginning: it is read ten times in a run
 EPOCHS = (5.0, 20.0)
 _FREE = ("learning_rate", "epochs", "origin")
 LIMITED = (
     "public:limit=1"  # public gradients no longer than clipped private ones (DOPE-SGD, equation 3)
 )
 COLD_RATES, WARM_RATES = (0.1, 0.3, 1.0), (0.03, 0.1, 0.3)  # a warm-up is soon undone
+TEXT_COLD_RATES, TEXT_WARM_RATES = (0.3, 1.0, 3.0), (0.1, 0.3, 1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """One private run on a table that stands in for another.
+    """One private run on a table or a text that stands in for another.
 
     Args:
-        data: location or people, which it stands in for.
+        data: location, people or wikitext-2, which it stands in for.
         method: of Privet.
         scenario: a column of the paper.
         learning_rate: that is tried.
@@ -74,11 +87,18 @@ class Candidate:
     @property
     def described(self) -> str:
         """All settings."""
-        return json.dumps(dict(TABLES[self.data]))
+        return json.dumps(dict(settings(self.data, self.scenario)))
+
+
+def settings(data: str, scenario: str) -> Mapping[str, Any]:
+    """What is not tried."""
+    if data in TABLES:
+        return TABLES[data]
+    return TEXT_SETTINGS if scenario == "cold" else {**TEXT_SETTINGS, **TEXT_WARM_UP}
 
 
 def candidates() -> Iterator[Candidate]:
-    """Of all tables and columns."""
+    """Of all tables and columns, and of text."""
     for data, (method, scenario) in product(TABLES, LOOKED_AT):
         rates = COLD_RATES if scenario.startswith("cold") else WARM_RATES
         column = partial(Candidate, data=data, method=method, scenario=scenario)
@@ -86,10 +106,16 @@ def candidates() -> Iterator[Candidate]:
             yield column(learning_rate=rate, epochs=epochs)
         for rate in rates if method == "dope" else ():
             yield column(learning_rate=rate, epochs=max(EPOCHS), origin=LIMITED)
+    for method, scenario in TEXT_LOOKED_AT:
+        column = partial(Candidate, data=TEXT, method=method, scenario=scenario, epochs=TEXT_EPOCHS)
+        for rate in TEXT_COLD_RATES if scenario == "cold" else TEXT_WARM_RATES:
+            yield column(learning_rate=rate)
+            if method == "dope":
+                yield column(learning_rate=rate, origin=LIMITED)
 
 
-def run(candidate: Candidate) -> Kept:
-    """From a generated table to an accuracy."""
+def run(candidate: Candidate, folder: Path) -> Kept:
+    """From a table or a text that stands in to an accuracy or a perplexity."""
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as place:
         asked = Asked(
@@ -100,19 +126,47 @@ def run(candidate: Candidate) -> Kept:
             learning_rate=candidate.learning_rate,
             epochs=candidate.epochs,
             origin=candidate.origin,
-            **{**TABLES[candidate.data], **written(_stand_in(candidate.data), Path(place))},
+            **{
+                **settings(candidate.data, candidate.scenario),
+                **_stand_in(candidate.data, folder, Path(place)),
+            },
         )
         found = train(asked, Session(out=Path(place) / "run"), Silent()).summary
+    measure = "perplexity" if candidate.data == TEXT else "accuracy"
     return {
-        "accuracies": {"accuracy": found["test"]["accuracy"]},
+        "accuracies": {measure: found["test"][measure]},
         "seconds": round(time.perf_counter() - start),
         "commit": machine.COMMIT,
     }
 
 
+def _stand_in(data: str, folder: Path, place: Path) -> dict[str, str]:
+    if data in TABLES:
+        return written(_table(data), place)
+    _, unread = test_lines(folder)
+    most = int((1 - TEST_SHARE) * len(unread))
+    return {
+        "data": written_text(unread[:most], place / "rows.txt"),
+        "test": written_text(unread[most:], place / "test.txt"),
+    }
+
+
 @lru_cache(maxsize=1)
-def _stand_in(data: str) -> Table:
+def _table(data: str) -> Table:
     return places() if data == "location" else people(seed=1)
+
+
+def test_lines(folder: Path) -> tuple[list[str], list[str]]:
+    """Of the test text of WikiText-2: those that `beyond_images.py` reads, and the others."""
+    lines = (folder / "text" / "test.txt").read_text(encoding="utf-8").splitlines()
+    read = int(TEST_SHARE * len(lines))
+    return lines[:read], lines[read:]
+
+
+def written_text(lines: list[str], path: Path) -> str:
+    """As a file."""
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return str(path)
 
 
 def chosen(data: str, method: str, scenario: str, runs: list[Kept] | None = None) -> dict[str, Any]:
@@ -128,17 +182,19 @@ def chosen(data: str, method: str, scenario: str, runs: list[Kept] | None = None
 
 def _mean_of_best(runs: list[Kept], origin: str | None) -> float:
     columns = dict.fromkeys(each["scenario"] for each in runs)
-    return statistics.mean(_accuracy(_best(runs, column, origin)) for column in columns)
+    return statistics.mean(_score(_best(runs, column, origin)) for column in columns)
 
 
 def _best(runs: list[Kept], scenario: str, origin: str | None) -> Kept:
     """Of a column; one that was not tried is the worst."""
     tried = [each for each in runs if (each["scenario"], each["origin"]) == (scenario, origin)]
-    return max(tried, key=_accuracy, default={"accuracies": {"accuracy": 0.0}})
+    return max(tried, key=_score, default={"accuracies": {"accuracy": -math.inf}})
 
 
-def _accuracy(run: Kept) -> float:
-    return float(run["accuracies"]["accuracy"])
+def _score(run: Kept) -> float:
+    """More is better; a perplexity is not."""
+    [(measure, value)] = run["accuracies"].items()
+    return -float(value) if measure == "perplexity" else float(value)
 
 
 def summary(runs: list[Kept]) -> dict[str, Any]:
@@ -149,8 +205,8 @@ def summary(runs: list[Kept]) -> dict[str, Any]:
 
 def main() -> None:
     """Try what is missing."""
-    options = arguments(__doc__, data=False, public=False).parse_args()
-    do_missing(OUT, candidates(), run, summary, options)
+    options = arguments(__doc__, public=False).parse_args()
+    do_missing(OUT, candidates(), partial(run, folder=options.data), summary, options)
 
 
 if __name__ == "__main__":

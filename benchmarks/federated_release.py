@@ -151,7 +151,7 @@ def all_rows(scale: Scale) -> Iterator[Row]:
         for split in (IID, APART):
             for method in SYSTEMS:
                 for way in WAYS:
-                    # Alone and pooled do not depend on how the others' rows are divided.
+                    # Pooled does not depend on how rows are divided.
                     if way != POOLED or split == IID:
                         yield Row(split=split, method=method, way=way, epsilon=epsilon, scale=scale)
             for method in BASELINES:

@@ -56,7 +56,10 @@ LIMITED = (
     "public:limit=1"  # public gradients no longer than clipped private ones (DOPE-SGD, equation 3)
 )
 COLD_RATES, WARM_RATES = (0.1, 0.3, 1.0), (0.03, 0.1, 0.3)  # a warm-up is soon undone
-TEXT_COLD_RATES, TEXT_WARM_RATES = (0.3, 1.0, 3.0), (0.1, 0.3, 1.0)
+TEXT_COLD_RATES, TEXT_WARM_RATES = (0.3, 1.0, 3.0, 10.0), (0.1, 0.3, 1.0)
+# Gradients of text are longer than the clip norm: their clipped mean is shorter by far, and a public
+# gradient of that length would outweigh it.
+TEXT_ORIGINS = (None, LIMITED, "public:limit=0.3", "public:limit=0.1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,9 +112,8 @@ def candidates() -> Iterator[Candidate]:
     for method, scenario in TEXT_LOOKED_AT:
         column = partial(Candidate, data=TEXT, method=method, scenario=scenario, epochs=TEXT_EPOCHS)
         for rate in TEXT_COLD_RATES if scenario == "cold" else TEXT_WARM_RATES:
-            yield column(learning_rate=rate)
-            if method == "dope":
-                yield column(learning_rate=rate, origin=LIMITED)
+            for origin in TEXT_ORIGINS if method == "dope" else (None,):
+                yield column(learning_rate=rate, origin=origin)
 
 
 def run(candidate: Candidate, folder: Path) -> Kept:

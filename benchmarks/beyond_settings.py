@@ -57,8 +57,8 @@ LIMITED = (
 )
 COLD_RATES, WARM_RATES = (0.1, 0.3, 1.0), (0.03, 0.1, 0.3)  # a warm-up is soon undone
 TEXT_COLD_RATES, TEXT_WARM_RATES = (0.3, 1.0, 3.0, 10.0), (0.1, 0.3, 1.0)
-# Gradients of text are longer than the clip norm: their clipped mean is shorter by far, and a public
-# gradient of that length would outweigh it.
+# The mean of gradients that are clipped one by one is shorter than each of them, and a public
+# gradient of their length may outweigh it.
 TEXT_ORIGINS = (None, LIMITED, "public:limit=0.3", "public:limit=0.1")
 
 

@@ -23,14 +23,44 @@ def read(path):
     return json.loads(path.read_text())
 
 
-def test_both_jobs_share_one_budget_and_a_page(privet, tmp_path, hurried):
+def stopped(*_, **__):
+    raise KeyboardInterrupt
+
+
+def test_an_interrupted_demo_goes_on_and_both_jobs_share_one_budget_and_a_page(
+    privet, tmp_path, hurried, monkeypatch
+):
     out = tmp_path / "demo"
-    result = privet(f"demo --out {out} --count 60 --json")
+    with monkeypatch.context() as patch:
+        patch.setattr(recipe, "train", stopped)
+        stopped_here = privet(f"demo --out {out} --count 60")
+    assert stopped_here.code == 130
+    assert f"Stopped: go on with privet demo --out {out} --resume" in stopped_here.err
+    images = (out / "images" / "certificate.json").read_bytes()
+    assert privet(f"demo --out {out} --count 60").code == 2  # there is one already
+
+    result = privet(f"demo --out {out} --resume --json")
     assert result.code == 0, result.err
+    assert (out / "images" / "certificate.json").read_bytes() == images
     found = json.loads(result.out)["test_accuracy"]
     assert set(found) == {"classifier", "images", "public", "real"}
     assert found["classifier"] > 0.85
+    check_ledger(out)
+    check_page(out)
 
+    again = privet(f"demo --out {out} --resume --json")
+    assert json.loads(again.out) == json.loads(result.out)
+    check_ledger(out)  # nobody looked at private images once more
+
+    (out / "notes.txt").write_text("precious")
+    with monkeypatch.context() as patch:
+        patch.setattr(recipe, "synthesize", stopped)
+        assert privet(f"demo --out {out} --force").code != 0
+    assert {each.name for each in out.iterdir()} == {"notes.txt", "demo.json", "ledger.db"}
+    assert Ledger.open(out / "ledger.db").records() == ()
+
+
+def check_ledger(out):
     certificates = [
         Certificate.from_json(read(out / name / "certificate.json")) for name in ("model", "images")
     ]
@@ -41,36 +71,12 @@ def test_both_jobs_share_one_budget_and_a_page(privet, tmp_path, hurried):
     assert (compared.plan, compared.epsilon) == (None, 0)
     assert compared.outside == (recipe.DOOR,)
 
+
+def check_page(out):
     page = (out / "report.html").read_text()
     assert "NOT private" in page
     for name in ("model", "images", "public images alone", "no privacy"):
         assert f">{name}<" in page
-
-
-def test_a_demo_that_was_interrupted_goes_on(privet, tmp_path, hurried, monkeypatch):
-    out = tmp_path / "demo"
-
-    def stopped(*_, **__):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(recipe, "train", stopped)
-        stopped_here = privet(f"demo --out {out} --count 60")
-    assert stopped_here.code == 130
-    assert f"Stopped: go on with privet demo --out {out} --resume" in stopped_here.err
-    images = (out / "images" / "certificate.json").read_bytes()
-    assert privet(f"demo --out {out} --count 60").code == 2  # there is one already
-    again = privet(f"demo --out {out} --resume --json")
-    assert again.code == 0, again.err
-    assert (out / "images" / "certificate.json").read_bytes() == images
-    assert len(Ledger.open(out / "ledger.db").records()) == 3
-
-    (out / "notes.txt").write_text("precious")
-    with monkeypatch.context() as patch:
-        patch.setattr(recipe, "synthesize", stopped)
-        assert privet(f"demo --out {out} --force").code != 0
-    assert {each.name for each in out.iterdir()} == {"notes.txt", "demo.json", "ledger.db"}
-    assert Ledger.open(out / "ledger.db").records() == ()
 
 
 def test_nothing_but_an_earlier_demo_is_replaced(privet, tmp_path, hurried):

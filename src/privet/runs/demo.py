@@ -156,8 +156,8 @@ def _made(folder: Path, terms: DemoTerms, listener: StepListener) -> DemoResult:
         pass  # the owner's, before anyone reads a private image
     images = _images(folder, terms, listener)
     classifier = _classifier(folder, terms, listener)
-    public, real = _compared(folder, listener)
-    found = Accuracies(classifier=classifier, images=images, public=public, real=real)
+    listener.note("3 of 3: what it is worth, beside public images alone and no privacy at all.")
+    found = Accuracies(classifier=classifier, images=images, **_compared(folder, listener))
     with closing(Ledger.open(folder / _LEDGER)) as ledger:
         guarantee = replace(ledger.guarantee(terms.epsilon), accountant=ledger.composition)
     stories = [story(folder / _MODEL), story(folder / _IMAGES), *_baselines(found)]
@@ -174,7 +174,7 @@ def _place(folder: Path, terms: DemoTerms, *, force: bool, resume: bool) -> Demo
     if resume:
         if not mark.is_file():
             raise ConfigError(f"{folder} holds no demo to go on with: start one without --resume.")
-        return DemoTerms(**json.loads(mark.read_text(encoding="utf-8"))["terms"])
+        return DemoTerms(**_remembered(folder)["terms"])
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"{folder} is a file: choose another --out.")
     if folder.exists() and any(folder.iterdir()):
@@ -187,7 +187,7 @@ def _place(folder: Path, terms: DemoTerms, *, force: bool, resume: bool) -> Demo
             )
         _clear(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    _remember(folder, {"terms": asdict(terms)})
+    _remember(folder, terms=asdict(terms))
     return terms
 
 
@@ -202,7 +202,12 @@ def _clear(folder: Path) -> None:
             shutil.rmtree(run.path)
 
 
-def _remember(folder: Path, state: dict[str, Any]) -> None:
+def _remembered(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / _STATE).read_text(encoding="utf-8"))
+    return found
+
+
+def _remember(folder: Path, **state: object) -> None:
     write_whole(folder / _STATE, memoryview((json.dumps(state, indent=2) + "\n").encode()))
 
 
@@ -251,9 +256,20 @@ def _classifier(folder: Path, terms: DemoTerms, listener: StepListener) -> float
     return float(run.read(EVALUATION)["accuracy"])
 
 
-def _compared(folder: Path, listener: StepListener) -> tuple[float, float]:
-    """Test the same CNN, taught by public images alone, and by private ones without privacy."""
-    listener.note("3 of 3: what it is worth, beside public images alone and no privacy at all.")
+def _compared(folder: Path, listener: StepListener) -> dict[str, float]:
+    """Test the same CNN, taught by public images alone, and by private ones without privacy.
+
+    Private images are looked at once, however often a demo goes on.
+    """
+    known = _remembered(folder)
+    if "compared" not in known:
+        known["compared"] = _compare(folder, listener)
+        _remember(folder, **known)
+    found: dict[str, float] = known["compared"]
+    return found
+
+
+def _compare(folder: Path, listener: StepListener) -> dict[str, float]:
     sets = read_sets(DATA)
     assert sets.public is not None
     assert sets.test is not None
@@ -268,7 +284,7 @@ def _compared(folder: Path, listener: StepListener) -> tuple[float, float]:
 
         real = hedge.outside_guarantee(DOOR, without_privacy).value
         reservation.close()
-    return public, real
+    return {"public": public, "real": real}
 
 
 def _score_of(test: ImageSet, listener: StepListener) -> Callable[[Tensor, Tensor], float]:

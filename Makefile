@@ -35,11 +35,11 @@ demo: setup
 
 # One worker for each core, with one thread each: two threads of a small test wait for each other.
 test: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses auto --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 # Every line and branch of the hedge, and nine in ten of the package.
 coverage: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses auto --dist loadfile \
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses auto --dist loadfile --no-loadscope-reorder \
 		--cov=privet --cov-branch --cov-report=
 	$(BIN)/coverage report --include='src/privet/hedge/*' --fail-under=100
 	$(BIN)/coverage report --fail-under=90

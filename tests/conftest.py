@@ -11,6 +11,22 @@ from privet.privacy import GaussianRelease, Ledger, Plan, PoissonSteps
 # since some copy the environment when they are imported.
 os.environ["PRIVET_CACHE"] = ""
 
+LONG = {
+    "test_flower.py",
+    "test_docs.py",
+    "test_synthesize_together.py",
+    "test_train_together.py",
+    "test_demo.py",
+    "test_onnx_model.py",
+    "test_evaluate_sets.py",
+    "test_train_resume.py",
+}
+
+
+def pytest_collection_modifyitems(items):
+    """Long files first: one that begins last is waited for by every other worker."""
+    items.sort(key=lambda item: item.path.name not in LONG)
+
 
 @pytest.fixture
 def ledger(tmp_path):

@@ -44,44 +44,25 @@ def spent(folder):
     return record.spent
 
 
-def simulated(folder, *words):
-    parties = [
-        word
-        for name, epsilon in (("ant", 2), ("bee", 5), ("cow", 1))
-        for word in ("--party", f"{name}={folder / name}.npz,epsilon={epsilon}")
-    ]
-    common = ["--public", str(folder / "public.npz"), "--encoder", ENCODER, "--count", "30"]
-    common += ["--epsilon", "2", "--delta", "1e-5", "--declared-size", "90", "--json"]
-    made = privet(
-        ["simulate", *parties, *common, "--out", str(folder / "out"), *words],
-        folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+@needs_flower
+def test_parties_in_flowers_simulation_of_which_one_fails_and_is_left_out_by_name(tmp_path):
+    parties_in(tmp_path)
+    (tmp_path / "dog.npz").write_bytes(b"nonsense")
+    words = ["simulate", "--method", STAGED, "--at-least", "3", "--out", str(tmp_path / "out")]
+    for name, epsilon in (("ant", 2), ("bee", 5), ("cow", 1), ("dog", 2)):
+        words += ["--party", f"{name}={tmp_path / name}.npz,epsilon={epsilon}"]
+    words += ["--public", str(tmp_path / "public.npz"), "--encoder", ENCODER, "--count", "30"]
+    words += ["--epsilon", "2", "--delta", "1e-5", "--declared-size", "90", "--json"]
+    made = privet(words, tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     out, error = made.communicate(timeout=900)
     assert made.returncode == 0, error[-2000:]
-    return json.loads(out)
-
-
-@needs_flower
-def test_three_parties_in_flowers_simulation(tmp_path):
-    parties_in(tmp_path)
-    found = simulated(tmp_path, "--method", STAGED)
+    found = json.loads(out)
     assert found["stages"] == [["ant", "bee", "cow"]] * 2
-    assert found["left_out"] == {}
+    assert found["left_out"] == {"dog": "its data cannot be used"}
     assert found["private"]
     assert len(load(tmp_path / "out" / "server" / "synthetic")) == 30
     for name in ("ant", "bee", "cow"):
         assert sum(spent(tmp_path / "out" / "parties" / name)) == 2
-
-
-@needs_flower
-def test_a_party_that_fails_in_the_simulation_is_left_out_by_name(tmp_path):
-    parties_in(tmp_path)
-    (tmp_path / "bee.npz").write_bytes(b"nonsense")
-    found = simulated(tmp_path, "--method", METHOD, "--at-least", "2")
-    assert found["stages"] == [["ant", "cow"]]
-    assert found["left_out"] == {"bee": "its data cannot be used"}
 
 
 def certificates(folder):

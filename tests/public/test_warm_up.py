@@ -36,7 +36,7 @@ def accuracy(model, public):
         },
         {"sharpness": Sharpness(kind="gsam")},
         {"adversary": Adversary(steps=2)},
-        {"auto_augment": True, "augment": None, "epochs": 20},
+        {"auto_augment": True, "augment": None, "epochs": 10},
     ],
     ids=["sgd", "adam", "mixed", "cut", "sam", "asam", "gsam", "adversarial", "auto"],
 )

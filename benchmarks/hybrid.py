@@ -30,9 +30,10 @@ import machine
 from kept_rows import Kept, arguments, do_missing
 from privet.recipes.training import prepare
 from privet.runs.listening import Silent
-from privet.runs.run import Session, train
+from privet.runs.run import train
 from privet.runs.run_config import Asked
 from privet.runs.run_stage import staged
+from privet.runs.session import Session
 from privet.runs.synthesis_config import SynthesisAsked
 from privet.runs.synthesis_run import synthesize
 

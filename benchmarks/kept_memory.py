@@ -22,7 +22,8 @@ import resource, sys
 from pathlib import Path
 from privet.cli import keep_freed_memory
 from privet.runs.listening import Silent
-from privet.runs.run import Session, train
+from privet.runs.run import train
+from privet.runs.session import Session
 from privet.runs.run_config import Asked
 
 method, kept, folder = sys.argv[1:]

@@ -5,10 +5,11 @@ import pytest
 from privet.cli.progress import Watch, two_digits
 from privet.privacy import PLD, Plan, PoissonSteps, Relation
 from privet.runs import run_log
-from privet.runs.run import Session, train
+from privet.runs.run import train
 from privet.runs.run_config import Asked
 from privet.runs.run_folder import RunFolder
 from privet.runs.run_metrics import Metrics
+from privet.runs.session import Session
 
 
 class Silent:

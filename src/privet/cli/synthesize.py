@@ -159,8 +159,8 @@ def synthesize(
     --out for --resume.
     """
     from privet.runs.public_synthesis import is_public, quote_public, synthesize_public
-    from privet.runs.run import Session
     from privet.runs.run_folder import RunFolder
+    from privet.runs.session import Session
     from privet.runs.synthesis_config import SynthesisAsked
     from privet.runs.synthesis_quote import quote
     from privet.runs.synthesis_run import synthesize as run

@@ -265,10 +265,10 @@ def train(
     DATA, --method, --epsilon, --delta and --out are needed for a new run; nothing but --out for
     --resume. Slots of the method (--views to --update) can be filled one by one.
     """
-    from privet.runs.run import Session
     from privet.runs.run import train as run
     from privet.runs.run_config import Asked
     from privet.runs.run_quote import quote
+    from privet.runs.session import Session
     from privet.runs.teamwork import help_training, helps, team_for
 
     asked = Asked.of({**context.params, "diagnostics": diagnostics or None})

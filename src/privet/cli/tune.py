@@ -52,8 +52,8 @@ def tune(
     train'. Needed are DATA, --epsilon, --delta, --test (rows that are not private, by which trials
     are compared), --declared-size, --trials, --try and --out; nothing but --out for --resume.
     """
-    from privet.runs.run import Session
     from privet.runs.run_config import Asked
+    from privet.runs.session import Session
     from privet.runs.teamwork import helps, team_for
     from privet.runs.tuning import tune as run
     from privet.runs.tuning_config import Search

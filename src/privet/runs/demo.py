@@ -24,11 +24,12 @@ from privet.privacy import Budget, Guarantee, Ledger, Relation
 from privet.public import PublicRows
 from privet.report import Figure, Privacy, Story, comparison
 from privet.runs.listening import StepListener
-from privet.runs.run import Session, train
+from privet.runs.run import train
 from privet.runs.run_config import Asked
 from privet.runs.run_evaluation import evaluate
 from privet.runs.run_folder import EVALUATION, RunFolder
 from privet.runs.run_reports import story
+from privet.runs.session import Session
 from privet.runs.set_evaluation import evaluate_set
 from privet.runs.sets import DataChoice, read_sets
 from privet.runs.synthesis_config import SynthesisAsked

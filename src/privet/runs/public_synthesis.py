@@ -25,7 +25,6 @@ from privet.recipes.public_edm import PublicEdm, edm
 from privet.recipes.releases import Drawn, Memory
 from privet.runs.folder_memory import FolderMemory
 from privet.runs.listening import Listener
-from privet.runs.run import Session
 from privet.runs.run_config import completed, require_same
 from privet.runs.run_folder import (
     CERTIFICATE,
@@ -38,6 +37,7 @@ from privet.runs.run_folder import (
 )
 from privet.runs.run_metrics import Metrics, begin_events, check_events
 from privet.runs.run_stage import usable_device
+from privet.runs.session import Session
 from privet.runs.sets import DataChoice, Sets, read_sets
 from privet.runs.synthesis_config import SynthesisAsked
 from privet.runs.synthesis_curves import Recorded

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import uuid
 from contextlib import closing
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 from privet import __version__
 from privet.errors import ConfigError, PrivacyError, Stopped
 from privet.hedge import (
-    Alone,
     Hedge,
     PoissonSum,
     Randomness,
@@ -49,32 +47,9 @@ from privet.runs.run_metrics import Metrics, begin_events, check_events
 from privet.runs.run_result import RunResult, finished, write_results
 from privet.runs.run_stage import Stage, staged
 from privet.runs.run_state import RunState
+from privet.runs.session import Session
 from privet.runs.teamwork import called_together, spread
 from privet.runs.trial import Trial
-
-
-@dataclass(frozen=True, kw_only=True)
-class Session:
-    """How a run is carried out, which changes nothing about what it is.
-
-    Args:
-        out: the folder where it lies.
-        resume: go on with the run that lies there.
-        force: replace an earlier run.
-        noise_seed: a seed for noise, for tests: the run is certified as not private; None draws
-            real noise.
-        device: where the network lies.
-        tensorboard: write events beside metrics; a run that did before goes on to.
-        team: the processes that take part.
-    """
-
-    out: Path
-    resume: bool = False
-    force: bool = False
-    noise_seed: int | None = None
-    device: str = "cpu"
-    tensorboard: bool = False
-    team: Team = field(default_factory=Alone)
 
 
 def train(

@@ -20,7 +20,6 @@ from privet.runs.finished_run import FinishedRun
 from privet.runs.folder_memory import FolderMemory
 from privet.runs.kept_releases import require_kept
 from privet.runs.listening import Listener
-from privet.runs.run import Session
 from privet.runs.run_folder import (
     CERTIFICATE,
     RESULT,
@@ -30,6 +29,7 @@ from privet.runs.run_folder import (
     RunFolder,
 )
 from privet.runs.run_metrics import Metrics
+from privet.runs.session import Session
 from privet.runs.set_card import certificate_text
 from privet.runs.synthesis_config import RELEASED, SynthesisAsked
 from privet.runs.synthesis_course import (

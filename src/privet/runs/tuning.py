@@ -33,12 +33,13 @@ from privet.errors import ConfigError, PrivacyError, Stopped
 from privet.learn.training import Diverged
 from privet.privacy import Ledger, Plan, Reservation, Selection
 from privet.runs.listening import News, StepListener
-from privet.runs.run import Session, train
+from privet.runs.run import train
 from privet.runs.run_config import Asked, first_difference
 from privet.runs.run_folder import CONFIG, LEDGER, RESULT, STATE, TRIALS, TUNING, RunFolder
 from privet.runs.run_ledger import find_or_reserve, open_ledger
 from privet.runs.run_result import RunResult, finished
 from privet.runs.run_state import RunState
+from privet.runs.session import Session
 from privet.runs.trial import Trial
 from privet.runs.tuned_run import publish
 from privet.runs.tuning_config import Search

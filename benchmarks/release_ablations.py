@@ -6,7 +6,7 @@ One small table for each of Tables 3 to 8 of SPS and 4, 17, 18 and 19 of DP-MEPF
 images of FashionMNIST, ε = 1 where nothing else is said, one seed, short runs. Tables 3 and 4 of
 SPS are by the encoder of the large study, and have Fréchet distances by it; all others are by
 encoders that learned for a few minutes. Folders and options are those of release_table.py; rows are
-kept as they are done.
+kept as they are done, and rows of two tables that are the same run are done once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 import machine
-from kept_rows import Kept, arguments, do_missing
+from kept_rows import Kept, arguments, do_missing, kept
 from privet.data import ImageSet
 from privet.models import efficientnet_lite
 from privet.recipes.map_moments import SpsG
@@ -198,6 +198,8 @@ def _of_system(
         return worth | {"iterations": iterations}
 
     described = f"{system}, {encoder}, ε = {epsilon:g}, {count} images"
+    if train is not train_classifier:
+        described += f", {train.__name__}"
     return Ablation(table=table, row=row, run=run, described=described)
 
 
@@ -321,6 +323,9 @@ def main() -> None:
     study = Study(options.data, options.public)
 
     def run(each: Ablation) -> Kept:
+        for old in kept(OUT):  # what two tables have in common is done once
+            if each.described and old["described"] == each.described:
+                return {name: value for name, value in old.items() if name not in each.key}
         start = time.perf_counter()
         found = each.run(study)
         seconds = round(time.perf_counter() - start, 1)

@@ -10,7 +10,7 @@ from typing import Any, Self
 from privet.errors import ConfigError
 from privet.privacy import Budget, Relation, Unit
 from privet.recipes.forms import Forms
-from privet.runs.run_settings import relation_of
+from privet.runs.run_terms import relation_of
 from privet.runs.sets import DataChoice, part_of
 from privet.runs.synthesis_config import SynthesisAsked
 

@@ -43,7 +43,7 @@ from privet.runs.encoder_cache import CachedEncoders, cache_folder
 from privet.runs.folder_memory import FolderMemory, probe_of
 from privet.runs.listening import Listener, Silent
 from privet.runs.run_folder import CERTIFICATE, CONFIG, RESULT, STEPS, SYNTHETIC, RunFolder
-from privet.runs.run_settings import two_digits
+from privet.runs.run_terms import two_digits
 from privet.runs.set_card import write_card
 from privet.runs.synthesis_config import chosen_system
 from privet.runs.synthesis_images import write_shards, write_sheet

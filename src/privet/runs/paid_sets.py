@@ -30,7 +30,7 @@ from privet.runs.kept_releases import require_kept
 from privet.runs.listening import Listener
 from privet.runs.run_config import Asked, require_same
 from privet.runs.run_folder import SYNTHETIC, RunFolder
-from privet.runs.run_settings import relation_of, two_digits
+from privet.runs.run_terms import relation_of, two_digits
 from privet.runs.set_card import write_card
 from privet.runs.sets import Sets
 from privet.runs.synthesis_config import SynthesisAsked, SynthesisConfig, resolved

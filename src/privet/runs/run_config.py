@@ -3,96 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-from privet.errors import ConfigError, DataError
+from privet.errors import ConfigError
 from privet.paths import absolute, as_path
-from privet.privacy import Budget, Relation, Unit
+from privet.privacy import Unit
 from privet.recipes.encoder_names import placed_encoders
-from privet.recipes.forms import Forms
 from privet.recipes.model import Model
 from privet.recipes.row_kinds import RowKind
 from privet.recipes.saved_transformers import is_gpt2
 from privet.recipes.slots import FORMS
 from privet.recipes.training_config import TrainingConfig
+from privet.runs.run_terms import PrivateTerms
+from privet.runs.run_words import Words
 from privet.runs.sets import DataChoice
-
-
-@dataclass(frozen=True, kw_only=True)
-class Words:
-    """What all commands that start a run may be asked for; what is None was left out."""
-
-    data: str | None = None
-    method: str | None = None
-    epsilon: float | None = None
-    delta: float | None = None
-    public: str | None = None
-    test: str | None = None
-    resize: str | None = None
-    channels: str | None = None
-    target: str | None = None
-    schema: str | None = None
-    user: str | None = None
-    declared_size: float | None = None
-    ledger: str | None = None
-    portion: str | None = None
-    relation: str | None = None
-    seed: int | None = None
-
-    @classmethod
-    def of(cls, words: Mapping[str, Any]) -> Self:
-        """Take those of many words that have a field here."""
-        return cls(**{each.name: words.get(each.name) for each in fields(cls)})
-
-    def placed(self) -> Self:
-        """Return the same with absolute paths, found from anywhere, to be saved."""
-        choice = self.data_choice
-        return replace(
-            self,
-            data=choice.source,
-            public=choice.public,
-            test=choice.test,
-            schema=choice.schema,
-            ledger=None if self.ledger is None else absolute(self.ledger),
-        )
-
-    def over(self, earlier: Mapping[str, Any]) -> Self:
-        """Fill in what was asked for before, where nothing is asked for now."""
-        if not isinstance(earlier, Mapping):
-            raise DataError("A run's configuration does not say what was asked for: start again.")
-        saved: Self = Forms({}).restored(type(self), {**asdict(type(self)()), **earlier})
-        return replace(saved, **self.given)
-
-    @property
-    def given(self) -> dict[str, Any]:
-        """The words that are not None, by name."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
-
-    @property
-    def budget(self) -> Budget:
-        """The budget of ε and δ, which have no defaults."""
-        if self.epsilon is None or self.delta is None:
-            raise ConfigError("Give --epsilon and --delta: a guarantee has no default.")
-        return Budget(epsilon=self.epsilon, delta=self.delta)
-
-    @property
-    def data_choice(self) -> DataChoice:
-        """The choice of where rows come from."""
-        if self.data is None:
-            raise ConfigError("Give DATA: a built-in name (digits, mnist5k) or a path.")
-        return DataChoice(
-            source=self.data,
-            public=self.public,
-            test=self.test,
-            resize=self.resize,
-            channels=self.channels,
-            target=self.target,
-            schema=self.schema,
-            user=self.user,
-            seed=self.seed or 0,
-        ).placed()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,48 +71,27 @@ class Asked(Words):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunConfig:
+class RunConfig(PrivateTerms):
     """Everything that decides what a run does, but for noise and the place where it lies.
 
     Args:
         method: the name of the method that the slots started from.
-        data: where rows come from.
         rows: what kind of rows they are.
         class_names: class names of the private rows; of text, the words.
         model: what is trained.
-        budget: what the run may spend.
-        relation: which data sets are neighbours.
-        ledger: the file of the owner's ledger; None for one of the run's own.
-        portion: the portion of the ledger that all private rows lie in, as its owner declared; None
-            for none.
-        declared_size: the number of private units as the owner declares it, to two digits; None if
-            not.
         training: every setting of the training itself.
         release: the share of ε that the release of a synthetic set would cost alone; None for no
             release.
         diagnostics: whether to look at private rows outside the guarantee.
-        seeded: whether noise comes from a seed, so that the run is not private.
     """
 
     method: str
-    data: DataChoice
     rows: RowKind
     class_names: tuple[str, ...]
     model: Model
-    budget: Budget
-    relation: Relation
     training: TrainingConfig
-    ledger: str | None = None
-    portion: str | None = None
-    declared_size: float | None = None
     release: float | None = None
     diagnostics: bool = False
-    seeded: bool = False
-
-    @property
-    def unit(self) -> Unit:
-        """The unit that is protected: an example or a user."""
-        return self.data.unit
 
     @property
     def units(self) -> str:

@@ -8,8 +8,6 @@ from typing import Any, TypeVar
 from privet.augment import CropFlip
 from privet.errors import ConfigError
 from privet.learn import AsIs, EngineName, Method
-from privet.paths import absolute, as_path
-from privet.privacy import Ledger, Relation, Unit
 from privet.public import WarmUp
 from privet.recipes.model import Model
 from privet.recipes.models import MODELS
@@ -19,7 +17,8 @@ from privet.recipes.slots import SLOT_NAMES, model_text, read_slot, slot_text
 from privet.recipes.training import num_joined
 from privet.recipes.training_config import TrainingConfig
 from privet.recipes.warm_ups import warm_up_steps, warm_up_views
-from privet.runs.run_config import Asked, RunConfig, Words, read_model
+from privet.runs.run_config import Asked, RunConfig, read_model
+from privet.runs.run_terms import terms_of, two_digits
 from privet.runs.sets import Sets
 
 SYNTHETIC = "synthetic"
@@ -43,7 +42,6 @@ def resolved(
     release: float | None = None,
 ) -> RunConfig:
     """Complete the configuration: what was asked for, and the preset's settings elsewhere."""
-    budget = asked.budget
     asked = _in_scenario(asked)
     preset = rows.suited(preset_of(asked, sets.private.num_classes))
     model = read_model(asked.model or preset.model)
@@ -57,19 +55,13 @@ def resolved(
     _check_views(model, rows, training.method)
     return RunConfig(
         method=_method_name(asked),
-        data=asked.data_choice,
         rows=rows,
         class_names=sets.private.class_names or (),
         model=model,
-        budget=budget,
-        relation=relation_of(asked),
-        ledger=None if asked.ledger is None else absolute(asked.ledger),
-        portion=portion_of(asked),
-        declared_size=two_digits(asked.declared_size),
         training=training,
         release=release,
         diagnostics=bool(asked.diagnostics),
-        seeded=seeded,
+        **terms_of(asked, seeded=seeded),
     )
 
 
@@ -105,45 +97,6 @@ def _method_name(asked: Asked) -> str:
     if asked.method is None:
         raise ConfigError(f"Give --method: {', '.join(METHODS)}.")
     return named(METHODS, asked.method, "--method")
-
-
-def relation_of(asked: Words) -> Relation:
-    """The relation that was asked for, or add-or-remove; an owner's ledger has its own terms."""
-    known = {each.value: each for each in Relation}
-    wanted = None if asked.relation is None else named(known, asked.relation, "--relation")
-    if asked.ledger is None:
-        return known[wanted or Relation.ADD_REMOVE.value]
-    ledger = Ledger.open(as_path(asked.ledger))
-    try:
-        terms = {
-            "--delta": (asked.delta, ledger.budget.delta),
-            "--relation": (wanted or ledger.relation.value, ledger.relation.value),
-        }
-        for name, (ours, theirs) in terms.items():
-            if ours != theirs:
-                raise ConfigError(f"{name} is {ours} and the ledger's is {theirs}: give that one.")
-        _check_unit(asked, ledger.unit)
-        return ledger.relation
-    finally:
-        ledger.close()
-
-
-def portion_of(asked: Words) -> str | None:
-    """The portion of the owner's ledger that counts the run; a run's own ledger has none."""
-    if asked.portion is not None and asked.ledger is None:
-        raise ConfigError("--portion is one that an owner's ledger has: give --ledger too.")
-    return asked.portion
-
-
-def _check_unit(asked: Words, theirs: Unit) -> None:
-    ours = Unit.EXAMPLE if asked.user is None else Unit.USER
-    if ours is theirs:
-        return
-    remedy = "leave out --user" if ours is Unit.USER else "name the column of users with --user"
-    raise ConfigError(
-        f"the unit is {ours.value} and the ledger's is {theirs.value}: {remedy}, or take another "
-        "ledger."
-    )
 
 
 def _training(asked: Asked, preset: Preset, sets: Sets[Any], augment: CropFlip) -> TrainingConfig:
@@ -306,15 +259,3 @@ def _engine(asked: Asked) -> EngineName | None:
     if asked.engine is None:
         return None if asked.user is None else EngineName.LOOP
     return EngineName(named({each.value: each for each in EngineName}, asked.engine, "--engine"))
-
-
-def two_digits(size: float | None) -> float | None:
-    """Round a declared size to two digits, as the hedge keeps it.
-
-    More digits would say more than an owner declares.
-    """
-    if size is None:
-        return None
-    if not 1 <= size < float("inf"):
-        raise ConfigError(f"--declared-size is {size:g}: give the number of examples, 1 or more.")
-    return float(f"{size:.1e}")

@@ -11,8 +11,7 @@ import torch
 
 from privet.data import ImageSet
 from privet.errors import ConfigError
-from privet.paths import absolute
-from privet.privacy import Budget, Event, Relation, Unit
+from privet.privacy import Event
 from privet.recipes.choices import Chosen, Situation
 from privet.recipes.encoder_names import encoder_choice, placed_encoders
 from privet.recipes.encoders import SAVED, EncoderChoice
@@ -29,8 +28,9 @@ from privet.recipes.synthesis_methods import (
     needs_encoder,
 )
 from privet.release.fourier import median_pixel_distance
-from privet.runs.run_config import Words, completed
-from privet.runs.run_settings import portion_of, relation_of, two_digits
+from privet.runs.run_config import completed
+from privet.runs.run_terms import PrivateTerms, terms_of
+from privet.runs.run_words import Words
 from privet.runs.sets import DataChoice, Sets
 
 FORMS = Forms({System: SYSTEMS, EncoderChoice: SAVED})
@@ -56,42 +56,26 @@ class SynthesisAsked(Words):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SynthesisConfig:
+class SynthesisConfig(PrivateTerms):
     """Everything that decides what a run makes, but for noise, place and number of images.
 
     Args:
-        data: where images come from.
         preset: the name of the preset that the method's settings started from.
         system: the method and its settings.
         image_shape: height, width and channels of every image.
         class_names: class names of the private images; empty if they have no labels.
         encoder: what looks at images.
         encoder_data: another public set that the encoder learns from; None for none.
-        budget: what the run may spend.
-        relation: which data sets are neighbours.
-        ledger: the file of the owner's ledger; None for one of the run's own.
-        portion: the portion of the ledger that all private images lie in, as its owner declared;
-            None for none.
-        declared_size: the number of private images as the owner declares it, to two digits; None if
-            not.
-        seeded: whether noise comes from a seed, so that the run is not private.
         classes: how large synthetic classes are: balanced, or as released counts say.
         soft_labels: whether images come with class probabilities.
     """
 
-    data: DataChoice
     preset: str
     system: System
     image_shape: ImageShape
     class_names: tuple[str, ...]
     encoder: EncoderChoice
-    budget: Budget
-    relation: Relation
     encoder_data: str | None = None
-    ledger: str | None = None
-    portion: str | None = None
-    declared_size: float | None = None
-    seeded: bool = False
     classes: str = BALANCED
     soft_labels: bool = False
 
@@ -99,11 +83,6 @@ class SynthesisConfig:
     def num_classes(self) -> int:
         """How many classes there are; images without labels are of one."""
         return max(1, len(self.class_names))
-
-    @property
-    def unit(self) -> Unit:
-        """The unit that is protected: an example or a user."""
-        return self.data.unit
 
     @property
     def before(self) -> tuple[Event, ...]:
@@ -146,19 +125,13 @@ def resolved(
     config = SynthesisConfig(
         system=kind,
         preset=named(PRESETS, asked.preset or "auto", "--preset"),
-        data=asked.data_choice,
         image_shape=sets.private.image_shape,
         class_names=(sets.private.class_names or ()) if sets.labelled else (),
         encoder=encoder_choice(asked.encoder or "conv", invert=knows_light_from_dark(kind)),
         encoder_data=None if asked.encoder_data is None else _placed(asked.encoder_data),
-        budget=asked.budget,
-        relation=relation_of(asked),
-        ledger=None if asked.ledger is None else absolute(asked.ledger),
-        portion=portion_of(asked),
-        declared_size=two_digits(asked.declared_size),
-        seeded=seeded,
         classes=named((BALANCED, RELEASED), asked.classes or BALANCED, "--classes"),
         soft_labels=bool(asked.soft_labels),
+        **terms_of(asked, seeded=seeded),
     )
     situation = _situation(config, sets)
     system = chosen_system(asked.method, config.preset, situation, config.budget.epsilon)

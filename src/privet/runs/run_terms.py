@@ -1,0 +1,108 @@
+"""What every run that pays says of privacy, whatever it makes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from privet.errors import ConfigError
+from privet.paths import absolute, as_path
+from privet.privacy import Budget, Ledger, Relation, Unit
+from privet.recipes.presets import named
+from privet.runs.run_words import Words
+from privet.runs.sets import DataChoice
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateTerms:
+    """Whose rows a run reads, what it may spend on them, and out of which ledger.
+
+    Args:
+        data: where rows come from.
+        budget: what the run may spend.
+        relation: which data sets are neighbours.
+        ledger: the file of the owner's ledger; None for one of the run's own.
+        portion: the portion of the ledger that all private rows lie in, as its owner declared; None
+            for none.
+        declared_size: the number of private units as the owner declares it, to two digits; None if
+            not.
+        seeded: whether noise comes from a seed, so that the run is not private.
+    """
+
+    data: DataChoice
+    budget: Budget
+    relation: Relation
+    ledger: str | None = None
+    portion: str | None = None
+    declared_size: float | None = None
+    seeded: bool = False
+
+    @property
+    def unit(self) -> Unit:
+        """The unit that is protected: an example or a user."""
+        return self.data.unit
+
+
+def terms_of(asked: Words, *, seeded: bool) -> dict[str, Any]:
+    """Complete the fields of `PrivateTerms`, by name."""
+    terms = PrivateTerms(
+        data=asked.data_choice,
+        budget=asked.budget,
+        relation=relation_of(asked),
+        ledger=None if asked.ledger is None else absolute(asked.ledger),
+        portion=portion_of(asked),
+        declared_size=two_digits(asked.declared_size),
+        seeded=seeded,
+    )
+    return vars(terms)
+
+
+def relation_of(asked: Words) -> Relation:
+    """The relation that was asked for, or add-or-remove; an owner's ledger has its own terms."""
+    known = {each.value: each for each in Relation}
+    wanted = None if asked.relation is None else named(known, asked.relation, "--relation")
+    if asked.ledger is None:
+        return known[wanted or Relation.ADD_REMOVE.value]
+    ledger = Ledger.open(as_path(asked.ledger))
+    try:
+        terms = {
+            "--delta": (asked.delta, ledger.budget.delta),
+            "--relation": (wanted or ledger.relation.value, ledger.relation.value),
+        }
+        for name, (ours, theirs) in terms.items():
+            if ours != theirs:
+                raise ConfigError(f"{name} is {ours} and the ledger's is {theirs}: give that one.")
+        _check_unit(asked, ledger.unit)
+        return ledger.relation
+    finally:
+        ledger.close()
+
+
+def portion_of(asked: Words) -> str | None:
+    """The portion of the owner's ledger that counts the run; a run's own ledger has none."""
+    if asked.portion is not None and asked.ledger is None:
+        raise ConfigError("--portion is one that an owner's ledger has: give --ledger too.")
+    return asked.portion
+
+
+def _check_unit(asked: Words, theirs: Unit) -> None:
+    ours = Unit.EXAMPLE if asked.user is None else Unit.USER
+    if ours is theirs:
+        return
+    remedy = "leave out --user" if ours is Unit.USER else "name the column of users with --user"
+    raise ConfigError(
+        f"the unit is {ours.value} and the ledger's is {theirs.value}: {remedy}, or take another "
+        "ledger."
+    )
+
+
+def two_digits(size: float | None) -> float | None:
+    """Round a declared size to two digits, as the hedge keeps it.
+
+    More digits would say more than an owner declares.
+    """
+    if size is None:
+        return None
+    if not 1 <= size < float("inf"):
+        raise ConfigError(f"--declared-size is {size:g}: give the number of examples, 1 or more.")
+    return float(f"{size:.1e}")

@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 import machine
 from federated_baselines import FEDDM, FEDLAP, Distillation, Distilled, distilled

@@ -141,8 +141,8 @@ class Row:
     def described(self) -> str:
         """Its settings."""
         known = BASELINES if self.method in BASELINES else SYSTEMS
-        encoder = SHORT_UPRIGHT if self.method == "sps-plus" else "glyphs"
-        return f"{known[self.method]}, {CNN}, {self.scale}, {CLASSES_OF}, {encoder}, {COMPONENT_IMAGES}"
+        seen = f"{SHORT_UPRIGHT if self.method == 'sps-plus' else 'glyphs'}, {COMPONENT_IMAGES}"
+        return f"{known[self.method]}, {CNN}, {self.scale}, {CLASSES_OF}, {seen}"
 
 
 def all_rows(scale: Scale) -> Iterator[Row]:

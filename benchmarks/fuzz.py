@@ -43,13 +43,14 @@ from fuzz_readers import warm
 from fuzz_samples import SAMPLES
 from fuzz_targets import TARGETS, Target
 from privet.errors import PrivetError
+from privet.privacy.store import BESIDE
 
 OUT = machine.RESULTS / "fuzz.json"
 SECONDS, PATIENCE = 30.0, 60.0
 MEMORY = 2**30
 _STARTED = ("os.system", "os.exec", "os.posix_spawn", "subprocess.Popen", "pickle.find_class")
 _CHANGED = ("os.mkdir", "os.remove", "os.rmdir", "os.rename", "os.link", "os.symlink")
-_LEFT = ("-wal", "-shm")  # beside a ledger that was looked into
+_LEFT = BESIDE  # a ledger that was looked into
 
 
 class Hang(BaseException):

@@ -138,18 +138,6 @@ def _make_ledger(folder: Path) -> None:
         ledger.reserve(plan=Plan.of(GaussianRelease(noise_multiplier=4.0)), label="one")
         steps = PoissonSteps(sampling_rate=0.1, noise_multiplier=2.0, steps=50)
         ledger.reserve(plan=Plan.of(steps), label="two", portion="2026")
-    _one_file(folder / "ledger.db")
-
-
-def _one_file(path: Path) -> None:
-    """Without a log beside it."""
-    import sqlite3
-
-    connection = sqlite3.connect(path)
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    connection.execute("PRAGMA journal_mode = DELETE")
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.close()
 
 
 def _privet(words: str) -> None:
@@ -166,7 +154,6 @@ def _privet(words: str) -> None:
 def _make_model(folder: Path) -> None:
     _privet(f"{_TRAIN} --out {folder / 'run'}")
     _privet(f"evaluate {folder / 'run'}")
-    _one_file(folder / "run/ledger.db")
 
 
 def _make_unfinished(folder: Path) -> None:
@@ -181,13 +168,11 @@ def _make_unfinished(folder: Path) -> None:
     run_folder.RunFolder.discard = discard  # type: ignore[method-assign]
     for name in ("result.json", "model.safetensors", "certificate.json"):
         (folder / "run" / name).unlink()
-    _one_file(folder / "run/ledger.db")
 
 
 def _make_set(folder: Path) -> None:
     for name in ("one", "two"):
         _privet(f"{_SET} --out {folder / name}")
-        _one_file(folder / name / "ledger.db")
     _privet(f"merge {folder / 'one'} {folder / 'two'} --out {folder / 'both'}")
 
 

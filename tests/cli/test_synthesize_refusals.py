@@ -111,7 +111,7 @@ def test_refusals_are_one_sentence_and_cost_nothing(
     assert sentence in result.err
     assert result.err.startswith("privet: ")
     assert result.err.count("\n") == 1
-    assert names(tmp_path) <= {"owner.db", "owner.db-wal", "owner.db-shm"}
+    assert names(tmp_path) <= {"owner.db"}
     assert Ledger.open(owner).records() == ()
 
 

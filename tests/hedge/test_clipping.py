@@ -191,6 +191,23 @@ def test_trap_autocast_does_not_shorten_norms(summand):
     assert torch.equal(found, expected)
 
 
+def test_shorter_floats_are_off_while_norms_are_taken_and_on_again_after():
+    seen = []
+
+    def vectors(batch):
+        seen.append((torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32))
+        return batch["x"]
+
+    torch.set_float32_matmul_precision("medium")
+    try:
+        clipped_sum([units(rows(3))], PerRow(vectors, FEATURES), 1.0)
+        assert seen == [("highest", False)]
+        assert torch.get_float32_matmul_precision() == "medium"
+        assert torch.backends.cudnn.allow_tf32
+    finally:
+        torch.set_float32_matmul_precision("highest")
+
+
 def test_shapes_that_depend_on_data_are_refused():
     from privet.errors import PrivacyError
 

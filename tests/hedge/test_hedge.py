@@ -38,6 +38,18 @@ OPERATIONS = {
 }
 
 
+def test_trap_a_sum_over_everyone_is_not_paid_as_a_sample(generous):
+    """Its certificate said ε = 0.04 where the truth was 54."""
+    column = Watched()
+    hedge = Hedge({"x": column}, generous.reserve(plan=PLAN))
+    with pytest.raises(PrivacyError, match="PoissonSum was given where a GaussianSum is due"):
+        hedge.release(Count(), STEP)
+    with pytest.raises(PrivacyError, match="GaussianSum was given where a PoissonSum is due"):
+        hedge.steps(RELEASE)
+    assert not column.reads
+    assert not any(hedge.reservation.record.spent)
+
+
 class Watched:
     """A column that remembers whether anyone read it."""
 

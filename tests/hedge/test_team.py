@@ -8,7 +8,15 @@ import pytest
 import torch
 
 from privet.errors import PrivacyError
-from privet.hedge import Alone, Helper, Processes, assembled
+from privet.hedge import (
+    Alone,
+    Count,
+    GaussianSum,
+    Helper,
+    PoissonSum,
+    Processes,
+    assembled,
+)
 from privet.hedge.team import _own as own_device
 from privet.privacy import Ledger
 from tests.hedge.team_job import PLAN, job
@@ -60,6 +68,14 @@ def test_a_helper_shows_and_copies_nothing():
     with pytest.raises(PrivacyError, match="stay here"):
         pickle.dumps(helper)
     assert not {"__len__", "__iter__", "__getitem__"} & set(dir(helper))
+
+
+def test_a_helper_joins_sums_of_the_kind_that_is_due():
+    helper = Helper({"x": np.arange(3)}, None)
+    with pytest.raises(PrivacyError, match="where a GaussianSum is due"):
+        helper.release(Count(), PoissonSum(clip_norm=1, noise_multiplier=1, sampling_rate=0.5))
+    with pytest.raises(PrivacyError, match="where a PoissonSum is due"):
+        helper.steps(GaussianSum(clip_norm=1, noise_multiplier=1))
 
 
 def test_a_clusters_own_world_size_is_not_a_team(monkeypatch):

@@ -4,8 +4,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privet.errors import DataError
-from privet.hedge.units import Rows
+from privet.errors import ConfigError, DataError
+from privet.hedge.units import Rows, Units
 
 CPU = torch.device("cpu")
 
@@ -84,3 +84,32 @@ def test_user_ids_may_be_numbers_or_texts(users):
 def test_ids_that_may_be_read_in_two_ways_are_refused(users):
     with pytest.raises(DataError, match="whole numbers"):
         Rows({"x": np.zeros(3)}, users)
+
+
+def test_masked_user_ids_are_missing_ones():
+    users = np.ma.array([1, 1, 2], mask=[False, True, True])
+    with pytest.raises(DataError, match="all whole numbers or all texts"):
+        Rows({"x": np.zeros(3)}, users)
+
+
+def test_units_of_several_rows_are_said_to_be_users():
+    with pytest.raises(ConfigError, match="is a user"):
+        Units({"x": torch.zeros(3)}, torch.tensor([0, 2, 3]))
+
+
+def test_a_batch_of_users_is_known_as_one_whatever_their_numbers_of_rows():
+    rows = Rows({"x": np.arange(4)}, [0, 1, 2, 2])
+    mapped = rows.mapped(lambda units: {"y": units["x"]}, [rows.batch(slice(0, 3), CPU)])
+    for each in (rows, mapped):
+        one = each.batch(slice(0, 1), CPU)
+        assert one.single
+        assert one.grouped
+        assert one.select(torch.tensor([True])).grouped
+    assert not Rows({"x": np.arange(4)}).batch(slice(0, 1), CPU).grouped
+
+
+def test_an_arrangement_tells_the_same_rows_in_another_order_apart():
+    rows = np.random.default_rng(0).random((200, 3))
+    assert Rows({"x": rows}).arrangement == Rows({"x": rows.copy()}).arrangement
+    assert Rows({"x": rows}).arrangement != Rows({"x": rows[::-1]}).arrangement
+    assert Rows({"x": rows[:0]}).arrangement != Rows({"x": rows[:1]}).arrangement

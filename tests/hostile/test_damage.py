@@ -58,9 +58,7 @@ def check(fuzz, samples, place, name, number):
             target.read(place)
     except PrivetError as error:
         refused = str(error)
-    left = {
-        each for each in set(fuzz._listed(place)) - before if not each.endswith(("-wal", "-shm"))
-    }
+    left = {each for each in set(fuzz._listed(place)) - before if not each.endswith(fuzz._LEFT)}
     fuzz.put_back(place, original)
     assert refused is None or (refused.strip() and not left)
 

@@ -189,7 +189,7 @@ class TestAlignment:
 
     def test_a_user_counts_once(self, equation, state):
         rows = units_of(public_rows(6))
-        users = Units(rows.columns, torch.tensor([0, 1, 6]))
+        users = Units(rows.columns, torch.tensor([0, 1, 6]), grouped=True)
         objective = equation.objective((state.weights,))
         mean = flat(mean_gradient(objective, users, 1))
         each = vectors(equation, state, of_public(public_rows(6)))
@@ -303,7 +303,7 @@ class TestUnits:
         assert not len(gaps) or int(gaps.max()) - int(gaps.min()) <= 1
 
     def test_batches_are_all_units_in_order(self):
-        units = Units({"number": torch.arange(7)}, torch.tensor([0, 2, 3, 7]))
+        units = Units({"number": torch.arange(7)}, torch.tensor([0, 2, 3, 7]), grouped=True)
         found = list(batches(units, 2))
         assert [len(each) for each in found] == [2, 1]
         assert torch.cat([each["number"] for each in found]).tolist() == list(range(7))

@@ -5,17 +5,22 @@ from copy import deepcopy
 from dataclasses import replace
 from functools import cache
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from privet.errors import PrivacyError
 from privet.hedge import Units
+from privet.hedge.clipping import clipped_sum
+from privet.hedge.units import Rows
 from privet.learn.gradients import copied, trainable
 from privet.learn.loop import LoopSum
 from privet.learn.objective import Examples, Objective, cross_entropy
 from privet.learn.tape import TapeSum
 from privet.models import MLP, ConvNet, ResNet9, StandardisedConv2d, WideResNet
+
+from .vectors import flat
 
 CLASSES, UNITS = 3, 5
 
@@ -497,3 +502,47 @@ def test_cancelling_gradients_of_a_gain_are_guarded(gain, size):
     layer.gain.data.fill_(gain)
     layer.weight.data *= size
     assert float(standardised_norms(layer, cancelling=True).min()) >= 1 - 1e-6
+
+
+class Averaged(nn.Module):
+    """A layer over tokens whose gradients nearly cancel, so that ghost norms are guarded ones."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.layer = nn.Linear(width, width, bias=False)
+
+    def forward(self, x):
+        return self.layer(x).mean(1)
+
+
+@pytest.mark.parametrize("engine", ["ghost", "batched", "loop"])
+def test_trap_how_many_rows_a_user_has_does_not_change_how_others_are_clipped(engine):
+    """Ghost norms are longer than exact ones: one user of two rows moved the sum by 14.6 clips."""
+    others, tokens, width = 64, 16, 96
+    torch.manual_seed(0)
+    model = Averaged(width)
+    plain = Objective.plain(
+        model,
+        lambda outputs, targets: 50 * (outputs * targets).sum(1),
+        lambda units: Examples(units["rows"], units["targets"]),
+        1,
+    )
+    make = {
+        "ghost": lambda: TapeSum(plain, ghost=True),
+        "batched": lambda: TapeSum(plain, ghost=False),
+        "loop": lambda: LoopSum(plain),
+    }[engine]
+    sign = torch.tensor([1.0, -1.0] * (tokens // 2))[None, :, None]
+    alike = torch.randn(1, 1, width) * sign + 0.003 * torch.randn(1, 1, width)
+    rows = {
+        "rows": torch.cat([alike.expand(others, -1, -1), torch.randn(2, tokens, width)]),
+        "targets": torch.cat([torch.randn(1, width).expand(others, -1), torch.randn(2, width)]),
+    }
+    users = np.array([*range(others), others, others])
+
+    def total(count):
+        everyone = Rows({name: column[:count] for name, column in rows.items()}, users[:count])
+        batch = everyone.batch(slice(0, everyone.num_units), torch.device("cpu"))
+        return flat(clipped_sum([batch], make(), 1.0))
+
+    assert float((total(others + 2) - total(others)).norm()) <= 1 + 1e-5

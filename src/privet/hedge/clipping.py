@@ -55,9 +55,16 @@ def clip_weights(norms: Tensor, clip_norm: float) -> Tensor:
 
 @contextmanager
 def _full_precision(device: torch.device) -> Iterator[None]:
-    """Switch autocast off: a norm in half precision may lie below the true one."""
-    with torch.autocast("cpu", enabled=False), torch.autocast(device.type, enabled=False):
-        yield
+    """Switch off autocast and shorter floats: such a norm may lie below the true one."""
+    products, convolutions = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+    torch.set_float32_matmul_precision("highest")
+    torch.backends.cudnn.allow_tf32 = False
+    try:
+        with torch.autocast("cpu", enabled=False), torch.autocast(device.type, enabled=False):
+            yield
+    finally:
+        torch.set_float32_matmul_precision(products)
+        torch.backends.cudnn.allow_tf32 = convolutions
 
 
 def _batch_sum(units: Units, summand: Summand, clip_norm: float) -> Blocks:

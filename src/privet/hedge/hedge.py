@@ -152,6 +152,7 @@ class Hedge:
 
     def release(self, summand: Summand, mechanism: GaussianSum) -> NoisySum:
         """Return one clipped and noised sum over all units."""
+        require_kind(mechanism, GaussianSum)
         self.__reservation.require(mechanism.event)
         scale = self.__scale(summand, mechanism)
         total = self.__sum(self.__everyone(), summand, mechanism)
@@ -170,6 +171,7 @@ class Hedge:
             first: the number of the first step; a resumed run goes on where it was.
             physical_batch: units per batch, if another number suits the summand better.
         """
+        require_kind(mechanism, PoissonSum)
         size = self.__physical_batch if physical_batch is None else physical_batch
         if size < 1:
             raise ConfigError(f"The physical batch must be at least 1, not {size}.")
@@ -325,6 +327,15 @@ def _grouped(pieces: Iterable[tuple[str, slice]]) -> Iterator[list[tuple[str, sl
             group, size = [], 0
     if group:
         yield group
+
+
+def require_kind(mechanism: Mechanism, kind: type[Mechanism]) -> None:
+    """Refuse a sum over all units at the price of one over a sample, and the other way round."""
+    if not isinstance(mechanism, kind):
+        raise PrivacyError(
+            f"A {type(mechanism).__name__} was given where a {kind.__name__} is due: sums over all "
+            "units are released, sums over samples are steps."
+        )
 
 
 def require_columns(hedge: Hedge, *names: str) -> None:

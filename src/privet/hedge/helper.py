@@ -11,7 +11,7 @@ from torch import Tensor
 
 from privet.errors import PrivacyError
 from privet.hedge.clipping import clipped_sum
-from privet.hedge.hedge import HasColumns, NoisySum, Steps
+from privet.hedge.hedge import HasColumns, NoisySum, Steps, require_kind
 from privet.hedge.mechanism import GaussianSum, Mechanism, PoissonSum
 from privet.hedge.summand import Summand
 from privet.hedge.team import Processes, TeamError
@@ -56,6 +56,7 @@ class Helper:
 
     def release(self, summand: Summand, mechanism: GaussianSum) -> NoisySum:
         """Add this process's share of one sum over all units; return the leader's noised sum."""
+        require_kind(mechanism, GaussianSum)
         return self.__sum(summand, mechanism)
 
     def steps(self, mechanism: PoissonSum, *, first: int = 0) -> Steps:
@@ -65,6 +66,7 @@ class Helper:
             mechanism: the same as the leader's.
             first: the number of the first step.
         """
+        require_kind(mechanism, PoissonSum)
 
         def step(summand: Summand, number: int) -> tuple[NoisySum, int]:
             return self.__sum(summand, mechanism), number

@@ -101,7 +101,8 @@ def at_least_single(vectors: Tensor) -> Tensor:
 
 def long_norms(vectors: Tensor) -> Tensor:
     """Norms of rows that stay accurate for millions of coordinates: by tiles, then in double."""
-    tiles = torch.split(vectors, _LONGEST_NORM, dim=1)
+    # Along a stride, PyTorch adds one number after the other, and single precision falls behind.
+    tiles = torch.split(vectors.contiguous(), _LONGEST_NORM, dim=1)
     norms = [_norms(tile, 1) for tile in tiles]
     return norms[0] if len(norms) == 1 else _norms(torch.stack(norms).double(), 0).to(vectors.dtype)
 

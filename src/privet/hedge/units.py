@@ -18,6 +18,7 @@ from privet.errors import ConfigError, DataError
 
 Index = slice | NDArray[np.int64]
 
+_COMPARED = 64  # rows by which processes see whether they have the same ones
 _BAD_IDS = "User ids must be all whole numbers or all texts: anything else may be missing."
 
 
@@ -37,12 +38,19 @@ class Units:
     """A batch of units: named columns of rows, and where each unit's rows begin and end.
 
     Unit i owns rows `offsets[i]` to `offsets[i + 1]` of every column, at least one. `number` is the
-    place of this batch within its sum, whichever process adds it up.
+    place of this batch within its sum, whichever process adds it up. `grouped` says that units are
+    users, who may have several rows, whether any in this batch has: what is done to one unit must
+    not depend on how many rows another has.
     """
 
     columns: Mapping[str, Tensor]
     offsets: Tensor
     number: int = 0
+    grouped: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.grouped and not self.single:
+            raise ConfigError("A unit of several rows is a user: say that units are grouped.")
 
     def __len__(self) -> int:
         return self.offsets.numel() - 1
@@ -84,7 +92,7 @@ class Units:
         offsets = torch.zeros(int(keep.sum()) + 1, dtype=torch.int64, device=self.offsets.device)
         offsets[1:] = self.sizes[keep].cumsum(0)
         columns = {name: column[rows] for name, column in self.columns.items()}
-        return Units(columns, offsets, self.number)
+        return Units(columns, offsets, self.number, self.grouped)
 
 
 class Rows:
@@ -100,10 +108,25 @@ class Rows:
         self._columns = dict(columns)
         self._order: NDArray[np.int64] | None = None
         self._offsets = np.arange(num_rows + 1)
+        self._grouped = users is not None
         if users is not None:
             self._order, self._offsets = _grouped(_ids(users), num_rows)
-        self.arrangement = _digest(self._order, self._offsets)
-        """Which rows are which unit's, as one number: private, and compared within a team."""
+
+    @cached_property
+    def arrangement(self) -> int:
+        """Which rows are which unit's, as one number: private, and compared within a team.
+
+        Some of the rows themselves go into it, so that the same rows in another order are others.
+        """
+        found = sha256(self._offsets.astype(np.int64).tobytes())
+        if self._order is not None:
+            found.update(self._order.astype(np.int64).tobytes())
+        num_rows = int(self._offsets[-1])
+        some = np.unique(np.linspace(0, num_rows - 1, _COMPARED).astype(np.int64))
+        for name in sorted(self._columns) if num_rows else ():
+            rows = _tensor(self._columns[name][some], torch.device("cpu")).contiguous()
+            found.update(rows.view(torch.uint8).numpy().tobytes())
+        return int.from_bytes(found.digest()[:7])
 
     @property
     def num_units(self) -> int:
@@ -126,7 +149,7 @@ class Rows:
             numbers = np.arange(units.start, units.stop) if isinstance(units, slice) else units
             rows, offsets = self._gather(numbers)
         columns = {name: _tensor(column[rows], device) for name, column in self._columns.items()}
-        return Units(columns, torch.from_numpy(offsets).to(device), number)
+        return Units(columns, torch.from_numpy(offsets).to(device), number, self._grouped)
 
     def in_batches(self, size: int) -> list[Index]:
         """All units in order, as batches of at most `size`."""
@@ -153,7 +176,8 @@ class Rows:
         if {column.shape[0] for column in columns.values()} != {int(self._offsets[-1])}:
             raise ConfigError("Every batch must be mapped to the same columns.")
         other = Rows(columns)
-        other._offsets, other.arrangement = self._offsets, self.arrangement
+        other._offsets, other._grouped = self._offsets, self._grouped
+        other.arrangement = self.arrangement
         return other
 
     def _gather(self, units: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -165,6 +189,8 @@ class Rows:
 
 def _ids(users: ArrayLike) -> NDArray[Any]:
     """User ids as given: NumPy would turn a missing id among texts into the text 'nan'."""
+    if isinstance(users, np.ma.MaskedArray):
+        raise DataError(_BAD_IDS)
     return users if isinstance(users, np.ndarray) else np.array(list(users), dtype=object)  # type: ignore[arg-type]
 
 
@@ -183,13 +209,6 @@ def _grouped(users: NDArray[Any], num_rows: int) -> tuple[NDArray[np.int64], NDA
         raise DataError(_BAD_IDS)
     _, owner, counts = np.unique(users, return_inverse=True, return_counts=True)
     return np.argsort(owner, kind="stable"), np.concatenate([[0], np.cumsum(counts)])
-
-
-def _digest(order: NDArray[np.int64] | None, offsets: NDArray[np.int64]) -> int:
-    found = sha256(offsets.astype(np.int64).tobytes())
-    if order is not None:
-        found.update(order.astype(np.int64).tobytes())
-    return int.from_bytes(found.digest()[:7])
 
 
 def _tensor(rows: Any, device: torch.device) -> Tensor:

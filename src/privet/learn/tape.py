@@ -66,7 +66,7 @@ class TapeSum:
 
     def norms(self, units: Units) -> Tensor:
         """The norm of each unit's vector over all layers; what the sum will need is kept."""
-        if not units.single:  # a user's rows are averaged first, which the loop does
+        if units.grouped:  # a user's rows are averaged first, which the loop does
             return self._loop.norms(units)
         noted = self._note(units)
         self._kept[units] = noted
@@ -80,7 +80,7 @@ class TapeSum:
 
         It is a matrix-vector product for what was written out, and book-keeping for the rest.
         """
-        if not units.single:
+        if units.grouped:
             return self._loop.weighted_sum(units, weights)
         noted, objective = self._kept.pop(units), self._objective
         total = {

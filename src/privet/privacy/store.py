@@ -1,7 +1,8 @@
 """How a ledger lies on disk: sealed JSON records in SQLite, durable before anyone relies on them.
 
-The database runs in WAL mode with full synchronisation, and every change is one immediate
-transaction: a killed process leaves the last committed state, never half of one.
+Every change is one immediate transaction with a rollback journal and extra synchronisation: a
+killed process leaves the last committed state, never half of one, and all of it in the one file
+that an owner knows of and may move.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 1
 _APPLICATION_ID = 0x50525654  # "PRVT"
 _PROMISE, _TALLY = "promise", "tally"
+BESIDE = ("-journal", "-wal", "-shm")  # what SQLite may have beside a ledger, by its name
 _TALLIED = {"ledger": str, "reservations": int, "changes": int}
 _SECONDS_TO_WAIT = 60.0
 _LOCK = threading.RLock()  # SQLite serialises processes; this serialises threads
@@ -57,7 +59,7 @@ class Store:
         """Write a new ledger beside its place, then link it there: all of it or nothing."""
         if path.exists():
             raise LedgerError(f"{path} exists already: a ledger is never overwritten.")
-        for left in (path.with_name(path.name + suffix) for suffix in ("-wal", "-shm", "-journal")):
+        for left in (path.with_name(path.name + suffix) for suffix in BESIDE):
             if left.exists():
                 raise LedgerError(
                     f"{left} is left of another ledger at this place: put that ledger back, or "
@@ -141,6 +143,7 @@ class Store:
             )
         if connection.execute("PRAGMA integrity_check").fetchone()[0] != "ok":
             raise LedgerError(_damaged(self.path))
+        _into_one_file(connection)
         with self.transaction() as books:
             books.promise()
             books.records()
@@ -273,8 +276,20 @@ def _connect(path: Path) -> sqlite3.Connection:
         isolation_level=None,
         check_same_thread=False,  # any thread may fork
     )
-    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA synchronous = EXTRA")
     return connection
+
+
+def _into_one_file(connection: sqlite3.Connection) -> None:
+    """Bring in what an earlier version kept in a write-ahead log, unless that is in use just now.
+
+    A killed process leaves the log behind, and a ledger that is moved without it forgets spends.
+    """
+    if connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal":
+        connection.execute("PRAGMA busy_timeout = 0")
+        with contextlib.suppress(sqlite3.OperationalError):
+            connection.execute("PRAGMA journal_mode = DELETE")
+        connection.execute(f"PRAGMA busy_timeout = {round(1000 * _SECONDS_TO_WAIT)}")
 
 
 @contextlib.contextmanager
@@ -305,8 +320,7 @@ def _locked(folder: Path) -> int:
 def _write_draft(path: Path, promise: Promise) -> None:
     connection = sqlite3.connect(path, isolation_level=None)
     try:
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = EXTRA")
         connection.execute("BEGIN IMMEDIATE")
         connection.execute(
             "CREATE TABLE records (key TEXT PRIMARY KEY, body TEXT NOT NULL, seal TEXT NOT NULL)"

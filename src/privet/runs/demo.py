@@ -21,6 +21,7 @@ from privet.hedge.units import Units
 from privet.measure import accuracy
 from privet.paths import as_path
 from privet.privacy import Budget, Guarantee, Ledger, Relation
+from privet.privacy.store import BESIDE
 from privet.public import PublicRows
 from privet.report import Figure, Privacy, Story, comparison
 from privet.runs.listening import StepListener
@@ -49,7 +50,7 @@ _STATE, _LEDGER, _REPORT, _IMAGES, _MODEL = (
     "images",
     "model",
 )
-_FILES = (_STATE, _LEDGER, f"{_LEDGER}-wal", f"{_LEDGER}-shm", _REPORT)
+_FILES = (_STATE, _LEDGER, *(f"{_LEDGER}{suffix}" for suffix in BESIDE), _REPORT)
 DOOR = "a CNN trained on private images without privacy, to compare with"
 
 

@@ -22,6 +22,7 @@ from privet.data.png_folders import remove_png_folders
 from privet.errors import ConfigError, DataError, Stopped
 from privet.paths import as_path
 from privet.plain_json import WRONG_VALUES
+from privet.privacy.store import BESIDE
 from privet.runs.event_file import PATTERN
 
 CONFIG = "config.json"
@@ -229,7 +230,7 @@ class RunFolder:
         number = 1
         while (self.path / f"ledger.{number}.db").exists():
             number += 1
-        for suffix in ("-wal", "-shm", ""):
+        for suffix in (*BESIDE, ""):
             old = self.path / (LEDGER + suffix)
             if old.exists():
                 old.rename(self.path / f"ledger.{number}.db{suffix}")

@@ -32,6 +32,7 @@ from privet import __version__
 from privet.errors import ConfigError, PrivacyError, Stopped
 from privet.learn.training import Diverged
 from privet.privacy import Ledger, Plan, Reservation, Selection
+from privet.privacy.store import BESIDE
 from privet.runs.listening import News, StepListener
 from privet.runs.run import train
 from privet.runs.run_config import Asked, first_difference
@@ -46,7 +47,7 @@ from privet.runs.tuning_config import Search
 from privet.runs.tuning_stage import Candidate, Tuning, staged_tuning
 from privet.runs.tuning_state import TuningState
 
-_LEDGER_FILES = (f"{LEDGER}-wal", f"{LEDGER}-shm", LEDGER)
+_LEDGER_FILES = (*(f"{LEDGER}{suffix}" for suffix in BESIDE), LEDGER)
 _KEEP_IT = (
     "How many trials there are is part of what protects: whoever watches can count them, so keep "
     "to yourself what you see before the end."

@@ -65,6 +65,16 @@ def merge(privet, runs, tmp_path):
     return merged
 
 
+def test_trap_rows_that_one_run_protects_are_public_in_no_other(privet, runs, tmp_path):
+    data = runs / "first.npz"
+    for seed in (0, 1):
+        run(words(data, tmp_path / f"{seed}", "--public", "0.3", "--seed", f"{seed}"))
+    done = privet(f"merge {tmp_path / '0'} {tmp_path / '1'} --out {tmp_path / 'both'}")
+    assert done.code == 3
+    assert "would be public in the other" in done.err
+    assert not (tmp_path / "both").exists()
+
+
 class TestMerge:
     def test_portions_cost_as_much_as_one(self, merge, runs, tmp_path):
         done = merge("first", "second")

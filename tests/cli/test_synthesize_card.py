@@ -172,4 +172,4 @@ def test_a_shared_set_is_known_as_a_private_release(synthesize, privet, tmp_path
         f"--synthetic {tmp_path / 'shared'} --warm-up synthetic --out {tmp_path / 'model'}"
     )
     assert done.code == 0, done.err
-    assert "The synthetic images are a private release themselves" in done.err
+    assert "The synthetic rows are a private release themselves" in done.err

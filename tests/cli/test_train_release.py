@@ -194,11 +194,13 @@ def test_ctrl_c_between_the_phases_says_how_to_go_on(train, resume, tmp_path, mo
 def test_both_come_out_of_the_owners_ledger_or_nothing_does(train, tmp_path):
     path = tmp_path / "owner.db"
     Ledger.create(path, epsilon=2, delta=1e-5, relation="add-remove").close()
-    assert train(f"{RELEASE} --ledger {path} --epsilon 1").code == 0
+    Ledger.open(path).declare_portion("spring")
+    done = train(f"{RELEASE} --ledger {path} --portion spring --epsilon 1")
+    assert done.code == 0, done.err
     refused = train(f"{RELEASE} --ledger {path} --epsilon 1.9", out="other")
     assert refused.code == 3
     assert not (tmp_path / "other").exists()
-    [record] = Ledger.open(path).records()
+    _, record = Ledger.open(path).records()
     assert record.spent == (1, 5)
 
 

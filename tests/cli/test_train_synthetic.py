@@ -1,9 +1,12 @@
 """Synthetic images wherever public ones serve: warm-up, gradients, mixing, joined batches."""
 
+import json
+
 import numpy as np
 import pytest
 
 from privet.privacy import Certificate
+from privet.privacy.certificate import nothing_private
 from tests.cli.runs import names, read
 
 
@@ -112,3 +115,23 @@ def test_a_private_release_of_the_same_images_adds_up(train, synthesize, tmp_pat
     assert done.code == 0, done.err
     assert "its ε adds to this run's" in done.err
     assert "adds to" not in train(f"{words} {made / 'digits'}", out="other").err
+
+
+def test_trap_a_private_release_that_is_called_public_adds_up_too(train, synthesize, tmp_path):
+    assert synthesize(out="shared").code == 0
+    done = train(f"--warm-up-epochs 1 --public {tmp_path / 'shared' / 'synthetic'}")
+    assert done.code == 0, done.err
+    assert "The public rows are a private release themselves" in done.err
+    listed = Certificate.from_json(read(tmp_path / "run" / "certificate.json")).public
+    assert any("public rows that are a private release: its ε adds" in each for each in listed)
+
+
+def test_trap_images_that_a_diffusion_model_made_of_the_private_data_are_refused(train, tmp_path):
+    made = tmp_path / "edm"
+    (made / "synthetic").mkdir(parents=True)
+    (made / "certificate.json").write_text(json.dumps(nothing_private()))
+    (made / "config.json").write_text(json.dumps({"config": {"data": {"source": "digits"}}}))
+    for option in ("--synthetic", "--public"):
+        done = train(f"{option} {made / 'synthetic'}")
+        assert done.code == 2
+        assert "was made of the private data themselves, and without privacy" in done.err

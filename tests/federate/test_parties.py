@@ -551,3 +551,17 @@ def test_a_certificate_that_was_edited_is_refused(tmp_path):
     for bad in ({}, [], {**body, "schema": "x/1"}):
         with pytest.raises(PrivacyError):
             FederatedCertificate.from_json(bad)
+
+
+def test_trap_two_parties_of_the_same_rows_are_refused(tmp_path):
+    common = {"public": "p.npz", "epsilon": 1.0, "delta": 1e-5, "relation": "add-remove"}
+    with pytest.raises(ConfigError, match="--party b has the data of a"):
+        simulated_parties(["a=x.npz", f"b={Path.cwd() / 'x.npz'}"], common, tmp_path)
+
+
+def test_a_folder_keeps_that_noise_was_seeded_and_not_by_what(tmp_path):
+    party = replace(parties_in(tmp_path)["ant"], noise_seed=7, declared_size=33.3)
+    ask, _ = first_ask(server_in(tmp_path))
+    answer(party, ask)
+    kept = json.loads((Path(party.out) / "config.json").read_text())["party"]
+    assert (kept["noise_seed"], kept["seeded"], kept["declared_size"]) == (None, True, 33.0)

@@ -2,7 +2,9 @@ import numpy as np
 import pytest
 
 from privet.errors import ConfigError, DataError
-from privet.runs.sets import DataChoice, part_of, read_sets, refuse_private
+from privet.privacy.splits import Split
+from privet.runs.run_config import Asked
+from privet.runs.sets import DataChoice, is_release, part_of, read_sets, refuse_private
 
 
 @pytest.fixture
@@ -102,3 +104,36 @@ def test_labels_are_needed(tmp_path):
     np.savez(tmp_path / "bare.npz", x=np.zeros((9, 8, 8), np.uint8))
     with pytest.raises(DataError, match="has no labels"):
         read_sets(DataChoice(source=str(tmp_path / "bare.npz")))
+
+
+def test_another_name_of_the_private_file_is_not_public(tmp_path):
+    (tmp_path / "a.npz").write_bytes(b"")
+    (tmp_path / "b.npz").hardlink_to(tmp_path / "a.npz")
+    with pytest.raises(ConfigError, match="names the private data themselves"):
+        refuse_private("public", str(tmp_path / "b.npz"), str(tmp_path / "a.npz"))
+
+
+def test_a_certificate_of_strange_bytes_is_none(tmp_path):
+    (tmp_path / "certificate.json").write_bytes(b"\xff\xfe")
+    assert not is_release(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("words", "aside"),
+    [
+        ({}, ""),
+        ({"seed": 3}, ""),
+        ({"public": "other.npz"}, ""),
+        ({"public": "0.10", "seed": 3}, "--public 0.1 --seed 3"),
+        (
+            {"public": "100", "test": "0.2", "user": "who"},
+            "--public 100 --test 0.2 --seed 0 --user who",
+        ),
+    ],
+)
+def test_a_split_says_what_is_not_private(words, aside):
+    assert DataChoice(source="digits", **words).split == Split(source="digits", aside=aside)
+
+
+def test_no_more_than_two_digits_of_a_declared_size_are_kept(tmp_path):
+    assert Asked(data="digits", declared_size=1437).placed().declared_size == 1400

@@ -119,7 +119,7 @@ def _agree(party: Party, agreement: Agreement, folder: RunFolder) -> None:
         "schema": folder.schema,
         "privet_version": __version__,
         "agreement": agreement.to_json(),
-        "party": party.to_json(),
+        "party": party.remembered(),
     }
     if not folder.holds_run:
         folder.check_free(force=False)
@@ -253,7 +253,11 @@ class _Work:
         """The one reservation of this federation, made now or by an earlier process."""
         state = self._state
         found = find_or_reserve(
-            ledger, state, lambda: ledger.reserve(epsilon=self.party.epsilon, label=state.label)
+            ledger,
+            state,
+            lambda: ledger.reserve(
+                epsilon=self.party.epsilon, label=state.label, split=self.party.choice.split
+            ),
         )
         self.folder.write(STATE, asdict(replace(state, reservation=found.id)))
         return found

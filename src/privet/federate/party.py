@@ -11,7 +11,8 @@ from privet.errors import ConfigError
 from privet.privacy import Budget, Relation, Unit
 from privet.recipes.forms import Forms
 from privet.runs.run_terms import relation_of
-from privet.runs.sets import DataChoice, part_of
+from privet.runs.run_words import two_digits
+from privet.runs.sets import DataChoice, overlap, part_of
 from privet.runs.synthesis_config import SynthesisAsked
 
 
@@ -82,8 +83,13 @@ class Party:
         return made.placed()
 
     def to_json(self) -> dict[str, Any]:
-        """The settings as plain JSON values."""
+        """The settings as plain JSON values, for the party's own processes."""
         return asdict(self)
+
+    def remembered(self) -> dict[str, Any]:
+        """The settings as a folder keeps them: whether noise is seeded, and not by what."""
+        body = {**asdict(self), "declared_size": two_digits(self.declared_size)}
+        return {**body, "noise_seed": None, "seeded": self.noise_seed is not None}
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Self:
@@ -100,7 +106,7 @@ def simulated_parties(words: Sequence[str], common: Mapping[str, Any], out: Path
         common: settings of all parties, where one has none of its own.
         out: the folder under which each party has its own.
     """
-    found = []
+    found: list[Party] = []
     for number, each in enumerate(words):
         pairs = [part.partition("=") for part in each.split(",")]
         if not all(equals and value for _, equals, value in pairs):
@@ -115,6 +121,12 @@ def simulated_parties(words: Sequence[str], common: Mapping[str, Any], out: Path
         settings = {**common, **own, **{key: _number(name, key, own[key]) for key in numbers}}
         if settings.get("noise_seed") is not None:
             settings["noise_seed"] += number  # equal noise would not add up as independent noise
+        twin = next((other for other in found if overlap(other.data, data)), None)
+        if twin is not None:
+            raise ConfigError(
+                f"--party {name} has the data of {twin.name}, or a part of them: a row lies with "
+                "one party."
+            )
         found.append(Party(name=name, data=data, out=str(out / name), **settings))
     return found
 

@@ -43,7 +43,7 @@ from privet.runs.encoder_cache import CachedEncoders, cache_folder
 from privet.runs.folder_memory import FolderMemory, probe_of
 from privet.runs.listening import Listener, Silent
 from privet.runs.run_folder import CERTIFICATE, CONFIG, RESULT, STEPS, SYNTHETIC, RunFolder
-from privet.runs.run_terms import two_digits
+from privet.runs.run_words import two_digits
 from privet.runs.set_card import write_card
 from privet.runs.synthesis_config import chosen_system
 from privet.runs.synthesis_images import write_shards, write_sheet
@@ -226,7 +226,7 @@ def _begun(server: Server, public: ImageSet, folder: RunFolder) -> Agreement:
     folder.refuse_other_layouts()
     if folder.holds_run:
         stored = folder.read(CONFIG)
-        differs = [name for name, each in asdict(server).items() if stored["server"][name] != each]
+        differs = [name for name, each in _saved(server).items() if stored["server"][name] != each]
         free = {"out", "seconds", "attempts", "at_least"}
         if differs and not set(differs) <= free:
             raise ConfigError(
@@ -236,9 +236,14 @@ def _begun(server: Server, public: ImageSet, folder: RunFolder) -> Agreement:
         return Agreement.from_json(stored["agreement"])
     folder.check_free(force=False)
     agreement = server.agreement(public)
-    body = {"schema": folder.schema, "privet_version": __version__, "server": asdict(server)}
+    body = {"schema": folder.schema, "privet_version": __version__, "server": _saved(server)}
     folder.write(CONFIG, {**body, "agreement": agreement.to_json()})
     return agreement
+
+
+def _saved(server: Server) -> dict[str, Any]:
+    """The settings as the folder keeps them, with a declared size rounded."""
+    return {**asdict(server), "declared_size": two_digits(server.declared_size)}
 
 
 @dataclass(eq=False)

@@ -39,6 +39,7 @@ from privet.privacy.filter import RenyiFilter
 from privet.privacy.portions import check_name, check_portions, lives
 from privet.privacy.records import Promise, Record, State
 from privet.privacy.reservation import Reservation
+from privet.privacy.splits import Split, refuse_other_splits
 from privet.privacy.store import Books, Store
 
 if TYPE_CHECKING:
@@ -175,6 +176,7 @@ class Ledger:
         plan: Plan | None = None,
         label: str = "run",
         portion: str | None = None,
+        split: Split | None = None,
     ) -> Reservation:
         """Set budget aside: for a plan, or for a plan of at most ε that is fixed later.
 
@@ -187,8 +189,11 @@ class Ledger:
             label: a name by which people know the run.
             portion: the declared portion that all its rows lie in; `None` if they may lie in any,
                 which counts in every portion.
+            split: which rows of which source are private; `None` leaves it to the caller that all
+                runs mean the same ones.
 
         Raises:
+            PrivacyError: if another run of the same source has another split, or another portion.
             BudgetExceeded: with what was asked, what is left and what would fit. Nothing is spent.
         """
         if plan is not None and epsilon is None:
@@ -198,7 +203,7 @@ class Ledger:
         else:
             raise ConfigError("Reserve either an ε or a plan, not both and not neither.")
         _require_declared(portion, self.records())
-        record = replace(_new_record(epsilon, plan, label), portion=portion)
+        record = replace(_new_record(epsilon, plan, label), portion=portion, split=split)
         self.grant(record)
         return Reservation(self, record.id)
 
@@ -212,11 +217,16 @@ class Ledger:
         self.grant(record)
         return Reservation(self, record.id)
 
-    def require_room(self, plan: Plan, portion: str | None = None) -> None:
+    def require_room(
+        self, plan: Plan, portion: str | None = None, split: Split | None = None
+    ) -> None:
         """Refuse a plan that would not be granted now; nothing is written."""
         records = self.records()
         _require_declared(portion, records)
-        record = replace(_new_record(self.cost(plan.events), plan, "room"), portion=portion)
+        record = replace(
+            _new_record(self.cost(plan.events), plan, "room"), portion=portion, split=split
+        )
+        refuse_other_splits(record, self._used(records))
         if self._alone(record, records) is None:
             raise BudgetExceeded(self._refusal(record, records))
 
@@ -232,12 +242,18 @@ class Ledger:
             records = books.records()
             if before is not None and before not in records:
                 raise PrivacyError(f"Reservation {record.id} was changed by someone else.")
+            if before is None:
+                refuse_other_splits(record, self._used(records))
             alone = self._alone(record, records)
             if alone is not None:
                 write = books.add if before is None else books.update
                 write(replace(record, alone=alone))
         if alone is None:
             raise BudgetExceeded(self._refusal(record, _others(record, records)))
+
+    def _used(self, records: Iterable[Record]) -> list[Record]:
+        """The reservations that have cost something, or may yet."""
+        return [each for each in records if self._counted(each)]
 
     def _alone(self, record: Record, records: tuple[Record, ...]) -> bool | None:
         return self._rule(

@@ -11,6 +11,7 @@ from privet.privacy import events
 from privet.privacy.budget import Budget, Relation, Unit
 from privet.privacy.events import Plan
 from privet.privacy.filter import LARGEST_ORDER
+from privet.privacy.splits import Split
 
 
 class State(Enum):
@@ -74,6 +75,7 @@ class Record:
     declared_size: float | None = None
     outside: tuple[str, ...] = ()
     portion: str | None = None
+    split: Split | None = None
 
     def __post_init__(self) -> None:
         self._check_types()
@@ -105,7 +107,10 @@ class Record:
         return self.portion is not None and self.plan is None and not self.epsilon
 
     def to_json(self) -> dict[str, Any]:
-        """The record as plain JSON values; a Privet without portions refuses a record with one."""
+        """The record as plain JSON values.
+
+        A Privet that does not know portions or splits refuses a record with one.
+        """
         return {
             "id": self.id,
             "label": self.label,
@@ -119,12 +124,14 @@ class Record:
             "declared_size": self.declared_size,
             "outside": list(self.outside),
             **({} if self.portion is None else {"portion": self.portion}),
+            **({} if self.split is None else {"split": self.split.to_json()}),
         }
 
     @classmethod
     def from_json(cls, body: dict[str, Any]) -> Record:
         """Read a record from plain JSON values."""
         plan = None if body["plan"] is None else Plan(events.from_json(body["plan"]))
+        split = body.get("split")
         return cls(
             **{
                 **body,
@@ -132,5 +139,6 @@ class Record:
                 "state": State(body["state"]),
                 "spent": tuple(body["spent"]),
                 "outside": tuple(body["outside"]),
+                "split": None if split is None else Split(**split),
             }
         )

@@ -195,11 +195,12 @@ def _place(folder: Path, terms: DemoTerms, *, force: bool, resume: bool) -> Demo
 
 def _clear(folder: Path) -> None:
     """Remove an earlier demo's files, and nothing else; its digits are nobody's secret."""
+    runs = [RunFolder(folder / _IMAGES, "synthesize"), RunFolder(folder / _MODEL, "train")]
+    for run in runs:
+        run.check_idle()
     for name in _FILES:
         (folder / name).unlink(missing_ok=True)
-    for name, command in ((_IMAGES, "synthesize"), (_MODEL, "train")):
-        run = RunFolder(folder / name, command)
-        run.check_idle()
+    for run in runs:
         if run.holds_run:
             shutil.rmtree(run.path)
 

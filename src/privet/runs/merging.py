@@ -26,6 +26,7 @@ from privet.paths import as_path
 from privet.privacy import Certificate, Ledger, certify_together
 from privet.privacy.certificate import ALWAYS_PUBLIC, promise
 from privet.privacy.spends import plan_of
+from privet.privacy.splits import refuse_other_splits
 from privet.runs.federated_set import FederatedSet
 from privet.runs.finished_set import SetConfig, finished_set_config, set_folder
 from privet.runs.listening import Listener, Silent
@@ -216,8 +217,12 @@ def _certificate(sources: Sequence[Source]) -> Certificate:
         for each in sources:
             if each.ledger not in ledgers:
                 ledgers[each.ledger] = stack.enter_context(closing(_opened(each)))
+        runs = {each.name: each.reserved(ledgers[each.ledger]) for each in sources}
+        records = [each.record for each in runs.values()]
+        for number, record in enumerate(records):
+            refuse_other_splits(record, records[:number])
         return certify_together(
-            {each.name: each.reserved(ledgers[each.ledger]) for each in sources},
+            runs,
             public=tuple(dict.fromkeys(used for each in sources for used in each.public)),
         )
 

@@ -30,7 +30,8 @@ from privet.runs.kept_releases import require_kept
 from privet.runs.listening import Listener
 from privet.runs.run_config import Asked, require_same
 from privet.runs.run_folder import SYNTHETIC, RunFolder
-from privet.runs.run_terms import relation_of, two_digits
+from privet.runs.run_terms import relation_of
+from privet.runs.run_words import two_digits
 from privet.runs.set_card import write_card
 from privet.runs.sets import Sets
 from privet.runs.synthesis_config import SynthesisAsked, SynthesisConfig, resolved
@@ -167,6 +168,7 @@ def paid_set(asked: Asked, sets: Sets[ImageSet], *, seeded: bool) -> PaidSet | N
         "method": asked.release_method or "sps-g",
         "preset": None,
         "ledger": None,
+        "portion": None,
         "relation": relation_of(asked).value,
     }
     sets = replace(sets, test=None, notes=())

@@ -18,7 +18,8 @@ from privet.recipes.training import num_joined
 from privet.recipes.training_config import TrainingConfig
 from privet.recipes.warm_ups import warm_up_steps, warm_up_views
 from privet.runs.run_config import Asked, RunConfig, read_model
-from privet.runs.run_terms import terms_of, two_digits
+from privet.runs.run_terms import terms_of
+from privet.runs.run_words import two_digits
 from privet.runs.sets import Sets
 
 SYNTHETIC = "synthetic"

@@ -164,7 +164,7 @@ class Stage:
         )
         if config.ledger is not None:
             with closing(Ledger.open(config.ledger)) as ledger:
-                ledger.require_room(plan, config.portion)
+                ledger.require_room(plan, config.portion, config.data.split)
         return mechanism
 
     def guarantee(self, plan: Plan) -> Guarantee:
@@ -242,7 +242,7 @@ class Stage:
         if self.test is not None:
             what = "perplexity" if self.material.words else "accuracy"
             used.append(f"test rows, declared non-private, for {what} during and after training")
-        return tuple(used)
+        return tuple(dict.fromkeys((*used, *self.sets.caveats)))
 
     def warnings(self) -> list[str]:
         """Sentences about what is allowed and yet worth one."""

@@ -9,7 +9,7 @@ from privet.errors import ConfigError
 from privet.paths import absolute, as_path
 from privet.privacy import Budget, Ledger, Relation, Unit
 from privet.recipes.presets import named
-from privet.runs.run_words import Words
+from privet.runs.run_words import Words, two_digits
 from privet.runs.sets import DataChoice
 
 
@@ -94,15 +94,3 @@ def _check_unit(asked: Words, theirs: Unit) -> None:
         f"the unit is {ours.value} and the ledger's is {theirs.value}: {remedy}, or take another "
         "ledger."
     )
-
-
-def two_digits(size: float | None) -> float | None:
-    """Round a declared size to two digits, as the hedge keeps it.
-
-    More digits would say more than an owner declares.
-    """
-    if size is None:
-        return None
-    if not 1 <= size < float("inf"):
-        raise ConfigError(f"--declared-size is {size:g}: give the number of examples, 1 or more.")
-    return float(f"{size:.1e}")

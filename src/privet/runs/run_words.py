@@ -40,7 +40,7 @@ class Words:
         return cls(**{each.name: words.get(each.name) for each in fields(cls)})
 
     def placed(self) -> Self:
-        """Return the same with absolute paths, found from anywhere, to be saved."""
+        """Return the same as it may be saved: with absolute paths, and a declared size rounded."""
         choice = self.data_choice
         return replace(
             self,
@@ -49,6 +49,7 @@ class Words:
             test=choice.test,
             schema=choice.schema,
             ledger=None if self.ledger is None else absolute(self.ledger),
+            declared_size=two_digits(self.declared_size),
         )
 
     def over(self, earlier: Mapping[str, Any]) -> Self:
@@ -86,3 +87,15 @@ class Words:
             user=self.user,
             seed=self.seed or 0,
         ).placed()
+
+
+def two_digits(size: float | None) -> float | None:
+    """Round a declared size to two digits, as the hedge keeps it.
+
+    More digits would say more than an owner declares.
+    """
+    if size is None:
+        return None
+    if not 1 <= size < float("inf"):
+        raise ConfigError(f"--declared-size is {size:g}: give the number of examples, 1 or more.")
+    return float(f"{size:.1e}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,7 +20,11 @@ from privet.data.npz import read_text
 from privet.data.options import Channels, parse_size
 from privet.errors import ConfigError, DataError
 from privet.paths import absolute
+from privet.plain_json import WRONG_VALUES
 from privet.privacy import Unit
+from privet.privacy.certificate import PUBLIC_SCHEMA
+from privet.privacy.splits import Split
+from privet.runs.run_folder import CERTIFICATE, CONFIG
 
 _MOST_PAIRS = 12  # of classes in a note
 UNLABELLED = ("images",)
@@ -86,6 +91,18 @@ class DataChoice:
         """The unit that is protected: an example or a user."""
         return Unit.EXAMPLE if self.user is None else Unit.USER
 
+    @property
+    def split(self) -> Split:
+        """Which rows of the source are private, as a ledger compares it between runs."""
+        parts = {"public": part_of(self.public), "test": part_of(self.test)}
+        shares = {name: part for name, part in parts.items() if part and not isinstance(part, str)}
+        if not shares:
+            return Split(source=self.source)
+        drawn = {**shares, "seed": self.seed, **({} if self.user is None else {"user": self.user})}
+        return Split(
+            source=self.source, aside=" ".join(f"--{name} {word}" for name, word in drawn.items())
+        )
+
 
 class RowSet(Protocol):
     """A set of rows of one kind."""
@@ -119,6 +136,7 @@ class Sets(Generic[AnySet]):
             none.
         public_classes: how many classes the public rows have; None if they are the private ones.
         notes: sentences for whoever started the run.
+        released: which of public and synthetic rows are a private release themselves.
         labelled: whether the private rows have labels; else all are of one class.
         users: whose each private row is, for the hedge alone; None where rows are units.
     """
@@ -129,8 +147,14 @@ class Sets(Generic[AnySet]):
     synthetic: AnySet | None = None
     public_classes: int | None = None
     notes: tuple[str, ...] = ()
+    released: tuple[str, ...] = ()
     labelled: bool = True
     users: NDArray[np.str_] | None = None
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What the certificate says of rows that are called public and came out of a hedge."""
+        return tuple(released_rows(name) for name in self.released)
 
     @property
     def num_shared(self) -> int:
@@ -168,6 +192,8 @@ def read_sets(
         else:
             notes += _matching(private, public)
     synthetic = _synthetic(choice, private, notes, read)
+    released = released_sources(choice)
+    notes += [released_note(name) for name in released]
     users = None
     if choice.user is not None:
         users = image_users(choice.source, choice.user, count=len(private))
@@ -179,6 +205,7 @@ def read_sets(
         synthetic=synthetic,
         public_classes=others,
         notes=tuple(notes),
+        released=released,
         labelled=private.class_names != UNLABELLED,
         users=split.users,
     )
@@ -197,19 +224,36 @@ def _synthetic(
             f"{shown(choice.synthetic)} has other classes ({found.num_classes}) than the private "
             f"images ({private.num_classes}): give both the same class names."
         )
-    if is_release(choice.synthetic):
-        notes.append(
-            "The synthetic images are a private release themselves: if it was of these private "
-            "images, its ε adds to this run's."
-        )
     return found
+
+
+def released_sources(choice: DataChoice) -> tuple[str, ...]:
+    """Name those of public and synthetic rows that are a private release themselves."""
+    public = choice.public if isinstance(part_of(choice.public), str) else None
+    sources = {"public": public, "synthetic": choice.synthetic}
+    return tuple(
+        name for name, source in sources.items() if source is not None and is_release(source)
+    )
+
+
+def released_rows(name: str) -> str:
+    """Put into words for a certificate that such rows are a private release."""
+    return f"{name} rows that are a private release: its ε adds to this one if it was of these rows"
+
+
+def released_note(name: str) -> str:
+    """Say the same to whoever started the run."""
+    return (
+        f"The {name} rows are a private release themselves: if it was of these private rows, its "
+        "ε adds to this run's."
+    )
 
 
 def is_release(source: str) -> bool:
     """Whether a certificate lies in a set's file, in its folder, or in that of its run."""
     place = Path(source)
-    files = [each / "certificate.json" for each in (place, place.parent)]
-    found = [each.read_text(encoding="utf-8") for each in files if each.is_file()]
+    files = [each / CERTIFICATE for each in (place, place.parent)]
+    found = [each.read_text("utf-8", "replace") for each in files if each.is_file()]
     if place.suffix.lower() == ".npz":
         found.append(read_text(place, "certificate") or "")
     return any('"epsilon"' in each for each in found)
@@ -326,16 +370,44 @@ def _has_part(source: str, part: str) -> bool:
 
 def refuse_private(name: str, source: str, private: str) -> None:
     """Refuse a source that overlaps the private data: naming it public does not make it so."""
-    ours, theirs = _placed(source), _placed(private)
-    if ours == theirs:
-        if name == "test" and _has_part(source, "train") and _has_part(source, "test"):
-            return
-    elif Path(theirs) not in Path(ours).parents and Path(ours) not in Path(theirs).parents:
+    origin = _unprotected_origin(source)
+    if origin is not None and overlap(origin, private):
+        raise ConfigError(
+            f"--{name} was made of the private data themselves, and without privacy: make it of "
+            "public ones."
+        )
+    if not overlap(source, private):
+        return
+    itself = name == "test" and _placed(source) == _placed(private)
+    if itself and _has_part(source, "train") and _has_part(source, "test"):
         return
     raise ConfigError(
         f"--{name} names the private data themselves, or a part of them: give a share of them, "
         "such as 0.1, or another source."
     )
+
+
+def overlap(source: str, other: str) -> bool:
+    """Whether two sources are the same, by whatever name, or one lies within the other."""
+    ours, theirs = Path(_placed(source)), Path(_placed(other))
+    if ours.exists() and theirs.exists() and ours.samefile(theirs):
+        return True
+    return ours == theirs or theirs in ours.parents or ours in theirs.parents
+
+
+def _unprotected_origin(source: str) -> str | None:
+    """The data that images of a diffusion model were made of, if its run's folder still says so."""
+    for folder in (Path(source), Path(source).parent):
+        files = [folder / each for each in (CERTIFICATE, CONFIG)]
+        if not all(each.is_file() for each in files):
+            continue
+        certificate, config = (each.read_text("utf-8", "replace") for each in files)
+        if PUBLIC_SCHEMA in certificate:
+            try:
+                return str(json.loads(config)["config"]["data"]["source"])
+            except WRONG_VALUES:
+                return None
+    return None
 
 
 def _placed(source: str | None) -> str:

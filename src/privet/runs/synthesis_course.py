@@ -239,7 +239,10 @@ def reserved(stage: Staged, state: State, folder: RunFolder) -> Iterator[Reserva
             ledger,
             state,
             lambda: ledger.reserve(
-                epsilon=config.budget.epsilon, label=state.label, portion=config.portion
+                epsilon=config.budget.epsilon,
+                label=state.label,
+                portion=config.portion,
+                split=config.data.split,
             ),
         )
         folder.write(STATE, asdict(replace(state, reservation=reservation.id)))

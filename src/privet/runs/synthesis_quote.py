@@ -18,6 +18,7 @@ from privet.release.signal import BlockSignal, predicted_signals
 from privet.runs.listening import Listener
 from privet.runs.run_config import Saved
 from privet.runs.run_ledger import Terms
+from privet.runs.sets import DataChoice
 from privet.runs.synthesis_config import SynthesisAsked
 from privet.runs.synthesis_stage import SynthesisStage, staged
 
@@ -27,6 +28,10 @@ _PUBLIC_ROWS = 1000
 
 class Settled(Saved, Terms, Protocol):
     """What a configuration says of a release, be it of images or of a table."""
+
+    @property
+    def data(self) -> DataChoice:
+        """Where its rows come from."""
 
     @property
     def portion(self) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -29,11 +29,13 @@ from privet.recipes.synthesis_methods import (
     outline_of,
 )
 from privet.runs.listening import Listener
-from privet.runs.sets import Sets, read_sets, refuse_private
+from privet.runs.run_terms import PrivateTerms
+from privet.runs.sets import Sets, is_release, read_sets, refuse_private, released_note
 from privet.runs.synthesis_config import RELEASED, SynthesisAsked, SynthesisConfig, resolved
 
 _COPIES = 3  # of a release in memory: its sum, what is added to it, and what becomes of it
 _NOISE_IMAGES = 4000
+_ENCODER_ROWS = "encoder-data"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +94,7 @@ class SynthesisStage:
 
     def require_room(self) -> None:
         """Refuse what the owner's ledger would not pay for; nothing is written."""
-        require_ledger_room(self.config.ledger, self.plan, self.config.portion)
+        require_ledger_room(self.config, self.plan)
 
     def prepared(
         self, count: int, memory: Once, listener: Listener, device: torch.device | None = None
@@ -132,7 +134,7 @@ class SynthesisStage:
             used.extend(self.config.encoder.treated_as_public)
         if self.sets.test is not None:
             used.append("test rows, declared non-private and left out")
-        return tuple(used)
+        return (*used, *self.sets.caveats)
 
 
 def staged(asked: SynthesisAsked, *, seeded: bool = False, unread: bool = False) -> SynthesisStage:
@@ -158,6 +160,10 @@ def staged_with(asked: SynthesisAsked, sets: Sets[ImageSet], *, seeded: bool) ->
         check_soft_labels(config.system, config.num_classes)
     if config.encoder_data is not None:
         refuse_private("encoder-data", config.encoder_data, config.data.source)
+        if is_release(config.encoder_data):
+            released = (*sets.released, _ENCODER_ROWS)
+            notes = (*sets.notes, released_note(_ENCODER_ROWS))
+            sets = replace(sets, released=released, notes=notes)
     own = None if sets.public is None else PublicRows.from_images(sets.public)
     teaching = own if config.encoder_data is None else _encoder_rows(config)
     public = teaching if own is None else own
@@ -178,11 +184,11 @@ def staged_with(asked: SynthesisAsked, sets: Sets[ImageSet], *, seeded: bool) ->
     return stage
 
 
-def require_ledger_room(path: str | None, plan: Plan, portion: str | None = None) -> None:
+def require_ledger_room(terms: PrivateTerms, plan: Plan) -> None:
     """Refuse what the owner's ledger, if there is one, would not pay for."""
-    if path is not None:
-        with closing(Ledger.open(path)) as ledger:
-            ledger.require_room(plan, portion)
+    if terms.ledger is not None:
+        with closing(Ledger.open(terms.ledger)) as ledger:
+            ledger.require_room(plan, terms.portion, terms.data.split)
 
 
 def require_memory(coordinates: int) -> None:

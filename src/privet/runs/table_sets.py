@@ -13,7 +13,14 @@ from privet.data.table_set import TableSet, strata
 from privet.data.tables import read_table
 from privet.data.users import user_ids
 from privet.errors import ConfigError
-from privet.runs.sets import DataChoice, Sets, is_release, part_of, refuse_private
+from privet.runs.sets import (
+    DataChoice,
+    Sets,
+    part_of,
+    refuse_private,
+    released_note,
+    released_sources,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,13 +69,14 @@ def read_table_sets(choice: DataChoice, schema: Schema | None = None) -> Sets[Ta
             return None
         return TableSet(parts[name], schema, _told(name, others)).with_known_classes()
 
-    synthetic = _synthetic(choice, schema, notes)
+    released = released_sources(choice)
     return Sets(
         private=TableSet(parts["private"], schema, shown(choice.source)),
         public=known("public"),
         test=known("test"),
-        synthetic=synthetic,
-        notes=tuple(notes),
+        synthetic=_synthetic(choice, schema),
+        notes=(*notes, *map(released_note, released)),
+        released=released,
         users=users,
     )
 
@@ -104,15 +112,10 @@ def _parts(
     return parts, others, users
 
 
-def _synthetic(choice: DataChoice, schema: Schema, notes: list[str]) -> TableSet | None:
+def _synthetic(choice: DataChoice, schema: Schema) -> TableSet | None:
     if choice.synthetic is None:
         return None
     refuse_private("synthetic", choice.synthetic, choice.source)
-    if is_release(choice.synthetic):
-        notes.append(
-            "The synthetic rows are a private release themselves: if it was of these private "
-            "rows, its ε adds to this run's."
-        )
     return read_test_table(choice.synthetic, schema)
 
 

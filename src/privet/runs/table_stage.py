@@ -55,7 +55,7 @@ class TableStage:
 
     def require_room(self) -> None:
         """Refuse what the owner's ledger would not pay for; nothing is written."""
-        require_ledger_room(self.config.ledger, self.plan, self.config.portion)
+        require_ledger_room(self.config, self.plan)
 
     @property
     def signals(self) -> tuple[BlockSignal, ...]:
@@ -78,7 +78,8 @@ class TableStage:
     def treated_as_public(self) -> tuple[str, ...]:
         """What the certificate lists as public."""
         left_out = ("test rows, declared non-private and left out",)
-        return (*self.config.rows.treated_as_public, *left_out * (self.sets.test is not None))
+        used = (*self.config.rows.treated_as_public, *left_out * (self.sets.test is not None))
+        return (*used, *self.sets.caveats)
 
 
 def staged(asked: SynthesisAsked, *, seeded: bool = False) -> TableStage:

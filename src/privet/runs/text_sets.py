@@ -11,7 +11,14 @@ from privet.data.split import divided, divided_by_user
 from privet.data.tables import SUFFIXES
 from privet.data.text import Texts, TextSet, read_sequences, read_texts, vocabulary_of
 from privet.errors import ConfigError
-from privet.runs.sets import DataChoice, Sets, is_release, part_of, refuse_private
+from privet.runs.sets import (
+    DataChoice,
+    Sets,
+    part_of,
+    refuse_private,
+    released_note,
+    released_sources,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,12 +47,7 @@ def read_text_sets(choice: DataChoice, vocabulary: tuple[str, ...] | None = None
                 f"share of the {'sequences' if users is None else 'users'} or another text."
             )
         vocabulary = vocabulary_of(parts["public"])
-    notes = []
-    if choice.synthetic is not None and is_release(choice.synthetic):
-        notes.append(
-            "The synthetic text is a private release itself: if it was of this private text, its ε "
-            "adds to this run's."
-        )
+    released = released_sources(choice)
     sets = {
         name: None if rows is None else TextSet(rows, vocabulary, causal)
         for name, rows in parts.items()
@@ -57,7 +59,8 @@ def read_text_sets(choice: DataChoice, vocabulary: tuple[str, ...] | None = None
         public=sets["public"],
         test=sets["test"],
         synthetic=sets["synthetic"],
-        notes=tuple(notes),
+        notes=tuple(map(released_note, released)),
+        released=released,
         users=users,
     )
 

@@ -40,6 +40,7 @@ from privet.runs.run_folder import CONFIG, LEDGER, RESULT, STATE, TRIALS, TUNING
 from privet.runs.run_ledger import find_or_reserve, open_ledger
 from privet.runs.run_result import RunResult, finished
 from privet.runs.run_state import RunState
+from privet.runs.run_terms import PrivateTerms
 from privet.runs.session import Session
 from privet.runs.trial import Trial
 from privet.runs.tuned_run import publish
@@ -172,7 +173,7 @@ def _run(
     terms = tuning.terms
     with closing(open_ledger(terms, state, folder)) as ledger:
         reservation = find_or_reserve(
-            ledger, state, lambda: _reserved(ledger, selection(), state, terms.portion)
+            ledger, state, lambda: _reserved(ledger, selection(), state, terms)
         )
         state = state.changed(folder, reservation=reservation.id)
         if not state.over:
@@ -194,9 +195,11 @@ def _run(
 
 
 def _reserved(
-    ledger: Ledger, chosen: Selection, state: TuningState, portion: str | None
+    ledger: Ledger, chosen: Selection, state: TuningState, terms: PrivateTerms
 ) -> Reservation:
-    return ledger.reserve(plan=Plan((chosen,)), label=state.label, portion=portion)
+    return ledger.reserve(
+        plan=Plan((chosen,)), label=state.label, portion=terms.portion, split=terms.data.split
+    )
 
 
 def _drawn(

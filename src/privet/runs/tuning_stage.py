@@ -19,7 +19,7 @@ from privet.runs.listening import StepListener
 from privet.runs.reading import read_rows
 from privet.runs.run_config import Asked, RunConfig
 from privet.runs.run_stage import staged_with
-from privet.runs.run_terms import two_digits
+from privet.runs.run_words import two_digits
 from privet.runs.trial import Trial
 from privet.runs.tuning_config import Search, Settings, told
 
@@ -93,7 +93,7 @@ class Tuning:
                 each.mechanism(found)
         if terms.ledger is not None:
             with closing(Ledger.open(terms.ledger)) as ledger:
-                ledger.require_room(Plan((found,)), terms.portion)
+                ledger.require_room(Plan((found,)), terms.portion, terms.data.split)
                 if ledger.secure_noise:
                     require_covered(ledger.budget, Plan((found,)))
         return found

@@ -128,6 +128,11 @@ class TestSaved:
         with pytest.raises(DataError, match="not finite"):
             saved(network).outline(SHAPE, None)
 
+    def test_trap_an_encoder_that_private_images_taught_is_not_public(self, tmp_path):
+        path = tmp_path / "releases" / "learned-encoder.safetensors"
+        with pytest.raises(ConfigError, match="learned from private images"):
+            Saved(file=str(path)).outline(SHAPE, None)
+
     def test_no_file(self, tmp_path):
         with pytest.raises(DataError, match="cannot be read"):
             Saved(file=str(tmp_path / "none.safetensors")).outline(SHAPE, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from safetensors import SafetensorError
@@ -30,6 +31,8 @@ from privet.recipes.public_encoders import (
     conv_encoder,
 )
 from privet.recipes.releases import Tensors
+
+_PAID_FOR = "releases"  # the folder of a run that holds what left its hedge
 
 
 class EncoderChoice(Protocol):
@@ -98,6 +101,11 @@ class Saved(WithoutPrivate):
         return self.outline(shape, public)
 
     def _weights(self) -> Tensors:
+        if Path(self.file).parent.name == _PAID_FOR:
+            raise ConfigError(
+                f"{shown(self.file)} learned from private images, and nothing would count its ε: "
+                "give a public encoder, or --encoder private."
+            )
         try:
             weights = load_file(self.file)
         except (OSError, SafetensorError) as error:

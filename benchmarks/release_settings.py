@@ -168,9 +168,7 @@ def all_runs() -> Iterator[Run]:
         for epsilon in (1.0, 0.2, 10.0, 2.0):
             yield from _each(SETS, ("sps-g",), epsilon, seed)
     yield from _each(SETS, OTHERS, NO_NOISE)
-    yield from _each(("cifar10",), (*REAL, "sps-g", "dp-mepf", "sps-plus"), NO_NOISE)
-    for epsilon in (1.0, 10.0):
-        yield from _each(("cifar10",), tuple(DP_LOGISTIC), epsilon)
+    yield from _each(("cifar10",), ("real",), NO_NOISE)
 
 
 def _each(

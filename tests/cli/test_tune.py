@@ -1,6 +1,7 @@
 """`privet tune`: one guarantee for the best of trials whose number nobody learns."""
 
 import json
+import shutil
 from types import SimpleNamespace
 
 import pytest
@@ -200,6 +201,21 @@ def test_neither_their_number_nor_a_finished_trial_is_drawn_again(
     assert body["steps"]["done"] == 3
     [record] = Ledger.open(tmp_path / "run" / "ledger.db").records()
     assert record.spent == (1,)
+
+
+def test_trap_a_copy_of_a_tuning_makes_no_second_choice(tune, tmp_path, monkeypatch, draws):
+    draws(3)
+    owner = tmp_path / "owner.db"
+    Ledger.create(owner, epsilon=2, delta=1e-5, relation="add-remove").close()
+    with monkeypatch.context() as patch:
+        _die_at(patch, tuning, "_score", 3)
+        with pytest.raises(Killed):
+            tune(f"--ledger {owner}")
+    shutil.copytree(tmp_path / "run", tmp_path / "copy")
+    assert tune(f"--ledger {owner} --resume").code == 0
+    second = tune(f"--ledger {owner} --resume", out="copy")
+    assert (second.code, "is closed" in second.err) == (3, True)
+    assert "model.safetensors" not in names(tmp_path / "copy")
 
 
 def test_stopping_says_how_to_go_on(tune, tmp_path, monkeypatch, draws):

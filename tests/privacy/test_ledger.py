@@ -322,3 +322,17 @@ class TestLook:
         look.close()
         with pytest.raises(PrivacyError, match="is closed"):
             look.require_live()
+
+
+def test_only_who_took_a_reservation_over_last_may_close_it(tmp_path):
+    ledger = Ledger.create(tmp_path / "held.db", epsilon=9, delta=1e-5, relation="add-remove")
+    plan = Plan.of(GaussianRelease(noise_multiplier=5.0))
+    reservation = ledger.reserve(plan=plan)
+    reservation.hold("original")
+    reservation.hold("copy")
+    with pytest.raises(PrivacyError, match="taken over by someone else"):
+        reservation.close("original")
+    for _ in range(2):
+        reservation.close("copy")
+    with pytest.raises(PrivacyError, match="is closed"):
+        reservation.hold("original")

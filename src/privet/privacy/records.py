@@ -76,6 +76,7 @@ class Record:
     outside: tuple[str, ...] = ()
     portion: str | None = None
     split: Split | None = None
+    holder: str | None = None
 
     def __post_init__(self) -> None:
         self._check_types()
@@ -91,8 +92,8 @@ class Record:
         texts = (self.id, self.label, self.opened_at, *self.outside)
         if not all(isinstance(each, str) for each in texts):
             raise TypeError("a name is no text")
-        if not (self.portion is None or isinstance(self.portion, str)):
-            raise TypeError("a portion's name is no text")
+        if not all(each is None or isinstance(each, str) for each in (self.portion, self.holder)):
+            raise TypeError("the name of a portion or of a holder is no text")
         if not (isinstance(self.alone, bool) and isinstance(self.seeded, bool)):
             raise TypeError("a truth is no truth")
         if not all(type(each) is int for each in self.spent):
@@ -109,7 +110,7 @@ class Record:
     def to_json(self) -> dict[str, Any]:
         """The record as plain JSON values.
 
-        A Privet that does not know portions or splits refuses a record with one.
+        A Privet that does not know portions, splits or holders refuses a record with one.
         """
         return {
             "id": self.id,
@@ -125,6 +126,7 @@ class Record:
             "outside": list(self.outside),
             **({} if self.portion is None else {"portion": self.portion}),
             **({} if self.split is None else {"split": self.split.to_json()}),
+            **({} if self.holder is None else {"holder": self.holder}),
         }
 
     @classmethod

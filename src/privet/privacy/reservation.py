@@ -116,9 +116,25 @@ class Reservation:
         """Write down that the noise is reproducible, so that the run is not private."""
         self._note(lambda record: replace(record, seeded=True))
 
-    def close(self) -> None:
-        """End the reservation; what was not begun goes back where the composition allows it."""
-        self._note(lambda record: replace(record, state=State.CLOSED))
+    def hold(self, holder: str) -> None:
+        """Take the reservation over: from now on nobody who held it before can close it."""
+        self.require_live()
+        self._note(lambda record: replace(record, holder=holder))
+
+    def close(self, holder: str | None = None) -> None:
+        """End the reservation; what was not begun goes back where the composition allows it.
+
+        Args:
+            holder: who closes it, if it is held; refused if another has taken it over. The same
+                holder may close it again.
+        """
+
+        def closed(record: Record) -> Record:
+            if holder is not None and record.holder != holder:
+                raise PrivacyError(f"Reservation {self.id} was taken over by someone else.")
+            return replace(record, state=State.CLOSED)
+
+        self._note(closed)
 
     def _note(self, change: Callable[[Record], Record]) -> None:
         with self.ledger.books(write=True) as books:

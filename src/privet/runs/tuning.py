@@ -180,10 +180,13 @@ def _run(
             plan = reservation.plan
             listener.note(f"Plan: {plan}; {tuning.guarantee(plan)}.")
             listener.note(_KEEP_IT)
+            # Of a folder and its copy the one that went on last makes the choice, and no other.
+            state = state.changed(folder, holder=uuid.uuid4().hex)
+            reservation.hold(str(state.holder))
             state = _drawn(tuning, state, reservation, session, folder)
             state = _tried(tuning, state, reservation, session, folder, listener)
+        reservation.close(state.holder)
         if state.best is None:
-            reservation.close()
             raise PrivacyError(
                 "In every trial the weights grew beyond all bounds, and what was reserved is "
                 "spent: try lower learning rates."

@@ -24,6 +24,7 @@ class TuningState:
         best: the number of the best trial so far; None if there is none.
         score: the score of that trial, higher is better; None if there is none.
         over: whether all trials are done.
+        holder: the name under which this folder holds the reservation; None before it does.
     """
 
     label: str
@@ -34,6 +35,7 @@ class TuningState:
     best: int | None = None
     score: float | None = None
     over: bool = False
+    holder: str | None = None
 
     @classmethod
     def new(cls, folder: RunFolder, ledger: str | None) -> TuningState:

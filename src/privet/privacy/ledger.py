@@ -221,7 +221,8 @@ class Ledger:
         self, plan: Plan, portion: str | None = None, split: Split | None = None
     ) -> None:
         """Refuse a plan that would not be granted now; nothing is written."""
-        records = self.records()
+        with self.books(write=True) as books:  # a ledger that may not be written grants nothing
+            records = books.records()
         _require_declared(portion, records)
         record = replace(
             _new_record(self.cost(plan.events), plan, "room"), portion=portion, split=split

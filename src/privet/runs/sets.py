@@ -254,7 +254,7 @@ def is_release(source: str) -> bool:
     place = Path(source)
     files = [each / CERTIFICATE for each in (place, place.parent)]
     found = [each.read_text("utf-8", "replace") for each in files if each.is_file()]
-    if place.suffix.lower() == ".npz":
+    if place.suffix.lower() == ".npz" and place.is_file():
         found.append(read_text(place, "certificate") or "")
     return any('"epsilon"' in each for each in found)
 

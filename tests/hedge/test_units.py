@@ -49,6 +49,14 @@ def test_selecting_units_keeps_whole_units():
     assert kept.offsets.tolist() == [0, 2, 4]
 
 
+def test_selected_units_remember_which_rows_of_what_batch_they_are():
+    batch = Rows({"x": np.arange(5)}, np.array([0, 0, 1, 2, 2])).batch(slice(0, 3), CPU)
+    assert batch.parent is None
+    kept = batch.select(torch.tensor([True, False, True]))
+    assert kept.parent.units is batch
+    assert kept.parent.rows.tolist() == [True, True, False, True, True]
+
+
 def test_read_only_memory_is_copied_without_a_warning(tmp_path):
     np.save(tmp_path / "x.npy", np.arange(6.0))
     rows = Rows({"x": np.load(tmp_path / "x.npy", mmap_mode="r")})

@@ -111,6 +111,23 @@ class Mixes(nn.Module):
         return self.head(x - x.mean(0))
 
 
+class MixesLater(nn.Module):
+    """A branch that mixes examples, and does nothing until its weights have moved."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.branch = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.head = nn.Linear(WIDTH, CLASSES)
+        for layer in (self.branch, self.head):
+            nn.init.zeros_(layer.weight)
+            nn.init.zeros_(layer.bias)
+
+    def forward(self, x):
+        x = self.layer(x)
+        # One example alone is as it is without a mean.
+        return self.head(x + self.branch(x - x.mean(0) if len(x) > 1 else 0 * x))
+
+
 class Reshapes(nn.Module):
     """Rows that are not one per example inside."""
 
@@ -139,6 +156,7 @@ LOOP_ONLY = {
     "idle layer": (Idle, "do not agree"),
     "patched layer": (Patched, "do not agree"),
     "mixed examples": (Mixes, "do not agree"),
+    "mixed examples behind zeros": (MixesLater, "do not agree"),
     "reshaped rows": (Reshapes, "one row per view"),
     "grouped convolution": (
         lambda: nn.Sequential(
@@ -308,6 +326,27 @@ def test_single_precision_stays(make_model):
     assert "the fastest" in str(plan)
     tensors = (*aim.model.parameters(), *aim.model.buffers())
     assert {each.dtype for each in tensors} == {torch.float32}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_trap_mixing_behind_weights_that_begin_at_zero_is_seen(dtype):
+    """At the first weights no engine can tell."""
+    torch.manual_seed(0)
+    model = MixesLater().to(dtype)
+    aim = Objective.plain(
+        model, cross_entropy, lambda u: Examples(u["images"].to(dtype), u["labels"]), 1
+    )
+    assert plan_engine(aim, units_of).engine.name is EngineName.LOOP
+
+
+def test_trying_weights_nearby_leaves_the_model_and_global_randomness_alone():
+    aim, state = objective(SUPPORTED["mlp"]), torch.get_rng_state()
+    before = copied(trainable(aim.model))
+    with_physical_batch(EngineName.GHOST, aim, units_of)
+    assert torch.equal(torch.get_rng_state(), state)
+    for name, parameter in trainable(aim.model).items():
+        assert torch.equal(parameter, before[name])
+        assert torch.equal(aim.weights[0][name], before[name])
 
 
 def test_rounding_at_kinks_is_no_disagreement():

@@ -15,6 +15,7 @@ from privet.hedge import Units
 from privet.hedge.clipping import clipped_sum
 from privet.hedge.units import Rows
 from privet.learn.gradients import copied, trainable
+from privet.learn.layers import underflow
 from privet.learn.loop import LoopSum
 from privet.learn.objective import Examples, Objective, cross_entropy
 from privet.learn.tape import TapeSum
@@ -502,6 +503,115 @@ def test_cancelling_gradients_of_a_gain_are_guarded(gain, size):
     layer.gain.data.fill_(gain)
     layer.weight.data *= size
     assert float(standardised_norms(layer, cancelling=True).min()) >= 1 - 1e-6
+
+
+@pytest.fixture(params=[False, True], ids=["denormal", "flushed"])
+def flushed(request):
+    """Whether numbers below the smallest normal one become zero."""
+    torch.set_flush_denormal(request.param)
+    yield request.param
+    torch.set_flush_denormal(False)
+
+
+FAR_APART = {
+    "linear": (lambda: nn.Linear(64, 64), (64,)),
+    "linear of tokens": (lambda: nn.Linear(64, 64), (4, 64)),
+    "convolution": (lambda: nn.Conv2d(64, 64, 3, padding=1), (64, 2, 2)),
+    "standardised": (lambda: StandardisedConv2d(64, 64, 3, padding=1, bias=False), (64, 2, 2)),
+    "without a gain": (
+        lambda: StandardisedConv2d(64, 64, 3, padding=1, bias=False, gain=False),
+        (64, 2, 2),
+    ),
+}
+
+
+def far_apart(name, sizes, origin):
+    """The ghost engine on a layer whose inputs and errors are of very different sizes."""
+    torch.manual_seed(0)
+    make_layer, shape = FAR_APART[name]
+    layer = make_layer()
+    inputs, errors = (size * torch.randn(UNITS, *shape) for size in sizes)
+    units = Units({"rows": inputs}, torch.arange(UNITS + 1))
+    what = Objective.plain(
+        layer, lambda out, e: (out * e).flatten(1).sum(1), lambda _: Examples(inputs, errors), 1
+    )
+    if origin:  # a little beside a unit's gradient
+        near = LoopSum(what)
+        near.norms(units)
+        first = torch.zeros(UNITS, dtype=torch.float64)
+        first[0] = 1.01
+        blocks = near.weighted_sum(units, first)
+        blocks = {key: block.float() for key, block in blocks.items()}
+        what = replace(what, origin=blocks)
+    return ENGINES["ghost"](what), units
+
+
+def contributed(summand, units):
+    """What the ghost engine says each unit's norm is, and the norms of what it adds up."""
+    said, added = summand.norms(units).double(), []
+    for number in range(len(units)):
+        alone = torch.zeros(len(units), dtype=torch.float64)
+        alone[number] = 1
+        blocks = summand.weighted_sum(units, alone).values()
+        added.append(math.sqrt(sum(float(each.double().square().sum()) for each in blocks)))
+        summand.norms(units)
+    return said, torch.tensor(added, dtype=torch.float64)
+
+
+@pytest.mark.usefixtures("flushed")
+@pytest.mark.parametrize("origin", [False, True], ids=["plain", "around an origin"])
+@pytest.mark.parametrize("sizes", [(1e17, 1e-23), (1e17, 1e-25), (1e-23, 1e17)], ids=str)
+@pytest.mark.parametrize("name", FAR_APART)
+def test_trap_ghost_norms_do_not_vanish_in_underflow(name, sizes, origin):
+    summand, units = far_apart(name, sizes, origin)
+    said, added = contributed(summand, units)
+    assert summand._kept[units].ghosts
+    assert (added > 0).all()
+    assert (said >= added * (1 - 1e-5)).all()
+
+
+@pytest.mark.usefixtures("flushed")
+@pytest.mark.parametrize("origin", [False, True], ids=["plain", "around an origin"])
+@pytest.mark.parametrize("size", [1e-20, 1e-24])
+def test_trap_ghost_norms_of_a_table_do_not_vanish_in_underflow(size, origin):
+    torch.manual_seed(0)
+    table, numbers = nn.Embedding(300, 40), torch.randint(0, 300, (UNITS, 4))
+    errors = size * torch.randn(UNITS, 4, 40)
+    what = Objective.plain(
+        table, lambda out, e: (out * e).sum((1, 2)), lambda _: Examples(numbers, errors), 1
+    )
+    if origin:
+        what = replace(what, origin={"weight": size * torch.ones(300, 40)})
+    units = Units({"rows": numbers}, torch.arange(UNITS + 1))
+    said, added = contributed(ENGINES["ghost"](what), units)
+    assert (said >= added * (1 - 1e-5)).all()
+
+
+def test_trap_a_row_that_underflows_moves_a_clipped_sum_by_no_more_than_the_clip_norm():
+    """A LayerNorm divides errors by the size of its inputs, until their squares vanish."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(784, 256), nn.LayerNorm(256), nn.ReLU(), nn.Linear(256, 10))
+    for layer in model[1:]:
+        layer.requires_grad_(False)
+    rows, clip = torch.randn(9, 784), 1e-4
+    rows[-1] *= 1.5e19 / rows[-1].norm()
+    what = Objective.plain(
+        model, lambda out, y: 1e-3 * cross_entropy(out, y), lambda u: Examples(u["x"], u["y"]), 1
+    )
+
+    def total(count):
+        columns = {"x": rows[:count], "y": torch.arange(count) % 10}
+        units = Units(columns, torch.arange(count + 1))
+        return clipped_sum([units], ENGINES["ghost"](what), clip)
+
+    with_it, without = total(9), total(8)
+    moved = math.sqrt(sum(float((with_it[k] - without[k]).square().sum()) for k in with_it))
+    assert moved <= clip * (1 + 1e-5)
+
+
+def test_underflow_takes_nothing_from_ordinary_norms():
+    ones = torch.ones(1, 64)
+    assert float(underflow(ones, ones, (512, 512)).sqrt()) < 1e-14
 
 
 class Averaged(nn.Module):

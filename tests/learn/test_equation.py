@@ -1,11 +1,14 @@
 """Equation 1: every method against the equation written out, noise, origins, joined rows."""
 
+import gc
+import weakref
 from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 import torch
 
+from privet.augment import CropFlip
 from privet.errors import ConfigError
 from privet.hedge import Randomness, clipped_sum
 from privet.learn.engine import Engine, gradient_sum
@@ -16,6 +19,7 @@ from privet.learn.origins import PublicOrigin
 from privet.learn.perturbations import Ascent
 from privet.learn.scales import PublicMoments
 from privet.learn.updates import Mirror, Pace
+from privet.learn.views import Augmented
 from tests.hedge.summands import units
 
 from .naive import (
@@ -222,6 +226,68 @@ def test_trap_one_example_that_is_not_finite_poisons_the_step(roomy, engine, bad
     assert flat(poisoned.weights).isfinite().all()
     if bad != 1e300:  # which is finite, and saturates
         torch.testing.assert_close(flat(poisoned.weights), flat(clean.weights))
+
+
+class TestViewsAreDrawnOnce:
+    """Whether a unit counts must not depend on whether another, that is not finite, is there."""
+
+    METHOD = Method(views=Augmented(num_views=2, augment=CropFlip(padding=2)))
+
+    def looked_at(self, engine="loop"):
+        """An equation, its objective at the first weights and the views that it was given."""
+        equation = make_equation(listening(self.METHOD), ENGINES[engine])
+        objective = equation.objective((start(equation).weights,))
+        return equation, objective, equation.method.views.given
+
+    @pytest.mark.parametrize("engine", ENGINES)
+    @pytest.mark.parametrize("users", [None, [7, 7, 3, 4, 4, 5]], ids=["examples", "users"])
+    def test_trap_units_beside_one_that_is_not_finite_keep_their_views(self, engine, users):
+        rows = columns()
+        rows["images"][2] = np.nan
+        rows["images"][4, 0, 0, 0] = np.nan  # some views do not show it
+        batch = units(rows, None if users is None else np.array(users))
+        equation, objective, given = self.looked_at(engine)
+        total = clipped_sum([batch], gradient_sum(objective, equation.engine), CLIP)
+        [views] = given
+        alone = torch.zeros_like(flat(total))
+        for number in range(len(batch)):  # each by itself, of the views that it had
+            own = batch.owner == number
+            mask = own.repeat_interleave(2)
+            of_own = Examples(views.inputs[mask], views.targets[mask])
+            summand = gradient_sum(replace(objective, views=lambda _, v=of_own: v), ENGINES["loop"])
+            unit = batch.select(torch.arange(len(batch)) == number)
+            alone += flat(clipped_sum([unit], summand, CLIP))
+        assert alone.abs().sum() > 0
+        torch.testing.assert_close(flat(total), alone)
+
+    def test_parts_of_parts_keep_their_views(self):
+        _, objective, given = self.looked_at()
+        batch = units(columns())
+        views = objective.views(batch)
+        part = batch.select(torch.tensor([True, False, True, True, False, True]))
+        last = part.select(torch.tensor([False, True, False, True]))
+        kept = torch.tensor([False, False, True, False, False, True]).repeat_interleave(2)
+        assert torch.equal(objective.views(last).inputs, views.inputs[kept])
+        assert torch.equal(objective.views(last).targets, views.targets[kept])
+        assert len(given) == 1
+
+    def test_parts_of_what_nobody_looked_at_are_drawn_by_themselves(self):
+        """Diagnostics go through all rows in parts: views of all at once would fill the memory."""
+        _, objective, given = self.looked_at()
+        everyone = units(columns())
+        first, second = (everyone.select(torch.arange(6) // 3 == half) for half in (0, 1))
+        assert len(objective.views(first)) == len(objective.views(second)) == 6
+        assert [len(each) for each in given] == [6, 6]
+
+    def test_views_are_forgotten_with_their_batch(self):
+        _, objective, given = self.looked_at()
+        batch = units(columns())
+        inputs = weakref.ref(objective.views(batch).inputs)
+        given.clear()
+        assert inputs() is not None
+        del batch
+        gc.collect()
+        assert inputs() is None
 
 
 def leaves(value):

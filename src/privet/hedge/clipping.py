@@ -70,7 +70,9 @@ def _full_precision(device: torch.device) -> Iterator[None]:
 def _batch_sum(units: Units, summand: Summand, clip_norm: float) -> Blocks:
     weights = _weights(units, summand, clip_norm)
     usable = weights >= _SMALLEST_WEIGHT
-    if not usable.all():  # 0 · NaN is NaN, so units without a usable norm must leave the batch
+    if not usable.all():
+        # 0 · NaN is NaN, so units without a usable norm must leave the batch. The others have the
+        # same vectors without them: what is random in these is drawn once for a batch.
         units = units.select(usable)
         if not len(units):
             return _zeros(summand)

@@ -40,13 +40,14 @@ class Units:
     Unit i owns rows `offsets[i]` to `offsets[i + 1]` of every column, at least one. `number` is the
     place of this batch within its sum, whichever process adds it up. `grouped` says that units are
     users, who may have several rows, whether any in this batch has: what is done to one unit must
-    not depend on how many rows another has.
+    not depend on how many rows another has. `parent` says what they were selected from.
     """
 
     columns: Mapping[str, Tensor]
     offsets: Tensor
     number: int = 0
     grouped: bool = False
+    parent: Parent | None = None
 
     def __post_init__(self) -> None:
         if not self.grouped and not self.single:
@@ -87,12 +88,20 @@ class Units:
         return total / self.sizes.reshape(-1, *[1] * (per_row.dim() - 1))
 
     def select(self, keep: Tensor) -> Units:
-        """The units for which a mask is true."""
+        """The units for which a mask is true; they remember which batch they are from."""
         rows = keep[self.owner]
         offsets = torch.zeros(int(keep.sum()) + 1, dtype=torch.int64, device=self.offsets.device)
         offsets[1:] = self.sizes[keep].cumsum(0)
         columns = {name: column[rows] for name, column in self.columns.items()}
-        return Units(columns, offsets, self.number, self.grouped)
+        return Units(columns, offsets, self.number, self.grouped, Parent(self, rows))
+
+
+@dataclass(frozen=True, eq=False)
+class Parent:
+    """The units that others were selected from, and a mask of the rows that were kept."""
+
+    units: Units
+    rows: Tensor
 
 
 class Rows:

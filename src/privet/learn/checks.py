@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import chain
-
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
 from privet.errors import ConfigError
 from privet.learn.gradients import trainable
 from privet.learn.objective import Examples, Loss
+from privet.models.independence import mixes_examples, random_state, values_of
 
 
 def check_model(model: nn.Module, loss: Loss, trial: Examples, num_classes: int) -> None:
@@ -48,17 +45,17 @@ def check_model(model: nn.Module, loss: Loss, trial: Examples, num_classes: int)
 @torch.no_grad()
 def _tried(model: nn.Module, inputs: Tensor) -> Tensor:
     """Run the model on trial inputs; refuse one that remembers anything of them."""
-    before = {name: value.nan_to_num() for name, value in _values(model)}
-    state = _random_state(inputs.device)
+    before = {name: value.nan_to_num() for name, value in values_of(model)}
+    state = random_state(inputs.device)
     outputs = _passed(model, inputs)
-    for name, value in _values(model):
+    for name, value in values_of(model):
         if not torch.equal(before[name], value.nan_to_num()):
             kind = "parameter" if isinstance(value, nn.Parameter) else "buffer"
             raise ConfigError(
                 f"The model's {kind} {name!r} changes with its inputs, so it would remember "
                 "private rows: take that layer out, or freeze it with .eval()."
             )
-    if not torch.equal(state, _random_state(inputs.device)):
+    if not torch.equal(state, random_state(inputs.device)):
         raise ConfigError(
             "The model draws from torch's global generator, so one example's presence changes what "
             "others draw: take its random layers out, or freeze them with .eval()."
@@ -77,17 +74,6 @@ def _passed(model: nn.Module, inputs: Tensor) -> Tensor:
     return outputs
 
 
-def _values(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    return chain(model.named_parameters(), model.named_buffers())
-
-
-def _random_state(device: torch.device) -> Tensor:
-    states = [torch.get_rng_state()]
-    if device.type == "cuda":
-        states.append(torch.cuda.get_rng_state(device))
-    return torch.cat(states)
-
-
 def _refuse_half_precision(model: nn.Module) -> None:
     for name, parameter in trainable(model).items():
         if parameter.dtype not in (torch.float32, torch.float64):
@@ -98,7 +84,7 @@ def _refuse_half_precision(model: nn.Module) -> None:
 
 
 def _refuse_batch_norm(name: str, layer: nn.Module) -> None:
-    if isinstance(layer, _BatchNorm) and (layer.training or layer.running_mean is None):
+    if mixes_examples(layer):
         raise ConfigError(
             f"The layer {name!r} is a {type(layer).__name__} in training mode, which mixes the "
             "examples of a batch: use GroupNorm, or freeze it with .eval()."

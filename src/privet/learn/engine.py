@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -28,6 +28,7 @@ _MOST_UNITS = 256
 _ROUNDS = 3
 _SHARE_OF_MEMORY = 8  # of the machine's memory, that units side by side may take: an eighth
 _TURNS = 2  # units for each core in a physical batch of the loop: cores wait at its end
+_SHAKE = 0.1  # standard deviation of what is added to weights, to compare engines there too
 _TOLERANCE = {torch.float64: 1e-8, torch.float32: 2e-3}
 
 UnitsOf = Callable[[int], Units]
@@ -117,17 +118,35 @@ def with_physical_batch(name: EngineName, objective: Objective, units_of: UnitsO
 def _require_agreement(objective: Objective, engine: Engine, units: Units) -> None:
     """Refuse an engine that disagrees with the loop on these units.
 
-    It does where a rule misreads a layer, or a layer mixes examples.
+    It does where a rule misreads a layer, or a layer mixes examples. Behind weights that begin at
+    zero neither would show, so both are compared at weights nearby as well.
     """
     # The same views for both, whatever randomness they come with.
     views = objective.views(units)
     try:
         with _doubled(objective.model):
-            agree = _agree(_in_double(objective, views), engine, units)
+            agree = _agree_around(_in_double(objective, views), engine, units)
     except (RuntimeError, TypeError):  # a model, or a device, that insists on its precision
-        agree = _agree(_with(objective, views=lambda _: views), engine, units)
+        agree = _agree_around(_with(objective, views=lambda _: views), engine, units)
     if not agree:
         raise Unsupported("other engines do not agree with it on this model")
+
+
+def _agree_around(objective: Objective, engine: Engine, units: Units) -> bool:
+    """Whether engines agree at the weights that are given, and at weights nearby."""
+    return all(_agree(each, engine, units) for each in (objective, _shaken(objective)))
+
+
+def _shaken(objective: Objective) -> Objective:
+    """The objective at other weights: what is zero at first does not stay so."""
+    generator = torch.Generator().manual_seed(0)
+
+    def shaken(block: Tensor) -> Tensor:
+        noise = torch.randn(block.shape, generator=generator, dtype=torch.float64)
+        return block + _SHAKE * noise.to(block)
+
+    weights = tuple(combined(shaken, blocks) for blocks in objective.weights)
+    return _with(objective, weights=weights)
 
 
 def _agree(objective: Objective, engine: Engine, units: Units) -> bool:
@@ -227,8 +246,9 @@ def _seconds(objective: Objective, engine: Engine, units: Units) -> float:
     summand = gradient_sum(objective, engine)
     start = time.perf_counter()
     for _ in range(times):
-        summand.norms(units)
-        summand.weighted_sum(units, weights)
+        batch = replace(units)  # another one, whose views are drawn as in a step
+        summand.norms(batch)
+        summand.weighted_sum(batch, weights)
     if units.offsets.is_cuda:
         torch.cuda.synchronize(units.offsets.device)
     return (time.perf_counter() - start) / (times * len(units))

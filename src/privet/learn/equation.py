@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from privet.errors import ConfigError
 from privet.hedge import Steps, Summand, Units, clipped_sum
+from privet.learn.drawn import DrawnOnce
 from privet.learn.engine import Engine, EngineName, gradient_sum
 from privet.learn.gradients import (
     Blocks,
@@ -203,18 +204,19 @@ class Equation:
         """The objective whose per-unit gradients a step takes."""
         draws: dict[int, torch.Generator] = {}
 
-        def views(units: Units) -> Examples:
-            if units.number not in draws:  # a batch that is looked at again gets fresh views
+        def draw(units: Units) -> Examples:
+            if units.number not in draws:  # parts of one batch continue its draws
                 draws.clear()
                 draws[units.number] = self.keys.generator(Purpose.VIEWS, step, units.number)
             around = Surroundings(self.num_classes, draws[units.number], self.public)
             return self.method.views(Examples(units[INPUTS], units[TARGETS].long()), around)
 
+        num_views = self.method.views.num_views
         return Objective(
             model=self.model,
             loss=of_declared(self.loss, self.num_classes),
-            views=views,
-            num_views=self.method.views.num_views,
+            views=DrawnOnce(draw, num_views),
+            num_views=num_views,
             weights=weights,
             scale=scale,
             origin=origin,

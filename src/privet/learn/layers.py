@@ -134,13 +134,16 @@ class EmbeddingRule(Rule[nn.Embedding]):
         numbers, errors = self._flat(calls, len(calls[0].inputs) // self.num_views)
         same = numbers[:, :, None] == numbers[:, None, :]
         products = torch.bmm(errors, errors.transpose(1, 2))
-        lengths = products.diagonal(dim1=1, dim2=2).clamp(min=0).sqrt()
+        own = products.diagonal(dim1=1, dim2=2).clamp(min=0)
+        lengths, width = own.sqrt(), self.layer.embedding_dim
+        # Looking a row up is a product with a vector of length 1.
+        lost = underflow(torch.ones_like(own), own, (width, self.layer.num_embeddings))
         squares = (products * same).sum((1, 2), dtype=torch.float64)
         if origin is None:
-            return guarded(squares, lengths)
+            return guarded(squares, lengths, lost)
         table = origin[name]
         along = (errors * table[numbers]).sum((1, 2), dtype=torch.float64)
-        return guarded_around(squares, along, lengths, squared_length([table]))
+        return guarded_around(squares, along, lengths, lost, squared_length([table]))
 
     def weighted_sum(self, calls: Sequence[Call], weights: Tensor) -> Blocks:
         """Σ weight · gradient, as weighted errors added to the rows that they belong to."""
@@ -169,21 +172,46 @@ class EmbeddingRule(Rule[nn.Embedding]):
         return torch.cat(numbers, 1), torch.cat(errors, 1)
 
 
-def guarded_around(squares: Tensor, along: Tensor, lengths: Tensor, square: float) -> Tensor:
-    """‖g − o‖² from ‖g‖², g·o and ‖o‖², raised by what rounding may have taken (see `guarded`)."""
-    return guarded(squares - 2 * along + square, lengths, math.sqrt(square))
+def guarded_around(
+    squares: Tensor, along: Tensor, lengths: Tensor, lost: Tensor, square: float
+) -> Tensor:
+    """‖g − o‖² from ‖g‖², g·o and ‖o‖², raised by what may have been taken (see `guarded`)."""
+    return guarded(squares - 2 * along + square, lengths, lost, math.sqrt(square))
 
 
-def guarded(squares: Tensor, lengths: Tensor, beside: float = 0.0) -> Tensor:
-    """Squared norms that rounding cannot have made too small.
+def guarded(squares: Tensor, lengths: Tensor, lost: Tensor, beside: float = 0.0) -> Tensor:
+    """Squared norms that neither rounding nor underflow can have made too small.
 
     A sum of products may cancel. Its error is a few roundings of what it would be if nothing
     cancelled, the square of Σ length and of what is beside it, and is added: a norm too large clips
-    a little early, one too small would break the guarantee.
+    a little early, one too small would break the guarantee. What `underflow` found is added too.
     """
     rounding = 16 * torch.finfo(lengths.dtype).eps
     longest = lengths.sum(1, dtype=torch.float64) + beside
-    return squares.clamp(min=0) + rounding * longest.square()
+    return squares.clamp(min=0) + rounding * longest.square() + lost
+
+
+def underflow(inputs: Tensor, errors: Tensor, shape: tuple[int, int]) -> Tensor:
+    """How much underflow may take from Σ_ts (a_t·a_s)(e_t·e_s), whose factors may differ widely.
+
+    What is smaller than `tiny`, the smallest normal number, is cut short or becomes zero. With o
+    products and o sums in it, e_t·e_s may be off by 2·o·tiny, which is then multiplied by
+    a_t·a_s ≤ |a_t| |a_s|; likewise a_t·a_s, by 2·d·tiny. The last term is for what comes after:
+    products of pairs, their sums, those with an origin, and biases. Twice as much is returned, for
+    the lengths themselves are rounded.
+
+    Args:
+        inputs: |a_t|² of every unit's positions, as they were computed.
+        errors: |e_t|² likewise.
+        shape: o and d.
+    """
+    rows, columns = shape
+    count, tiny = inputs.shape[1], torch.finfo(errors.dtype).tiny
+    longest, largest = (
+        each.clamp(min=0).sqrt().sum(1, dtype=torch.float64).square() for each in (inputs, errors)
+    )
+    beside = (count + rows) * (count + columns)
+    return 8 * tiny * (rows * longest + columns * largest + beside)
 
 
 def squared_length(blocks: Sequence[Tensor]) -> float:

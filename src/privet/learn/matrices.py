@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from privet.learn.calls import Call
 from privet.learn.gradients import Blocks, PerUnitGradients
-from privet.learn.layers import Rule, guarded, guarded_around, squared_length
+from privet.learn.layers import Rule, guarded, guarded_around, squared_length, underflow
 from privet.learn.positions import TILE_BYTES, Positions, pair_products, positions_of
 from privet.learn.standardisation import Standardisation
 from privet.models import StandardisedConv2d
@@ -121,19 +121,21 @@ class MatrixRule(Rule[nn.Linear | nn.Conv2d]):
         weighted = errors if standard is None else errors * standard.stretch[:, None]
         products = torch.bmm(weighted.transpose(1, 2), weighted)
         one = len(seen) == 1
-        products *= seen[0].products(units, inputs) if one else pair_products(inputs)
+        others = seen[0].products(units, inputs) if one else pair_products(inputs)
+        lost = underflow(_diagonal(others), _diagonal(products), self._shape)
+        products *= others
         squares = products.sum(2).sum(1, dtype=torch.float64)  # in single precision: rows alone
-        lengths = products.diagonal(dim1=1, dim2=2).clamp(min=0).sqrt()  # |a_t| |e_t|
+        lengths = _diagonal(products).clamp(min=0).sqrt()  # |a_t| |e_t|
         if standard is not None:
             outputs = _joined([each.outputs(units) for each in seen], 2)
             squares = squares + standard.correction(inputs, errors, outputs, self.names)
             if "gain" in self.names:  # its gradient is not stretched
                 lengths = lengths + inputs.norm(dim=2) * errors.norm(dim=1)
         if centre is None:
-            return guarded(squares, lengths)
+            return guarded(squares, lengths, lost)
         along = (inputs @ centre.matrix.T).mul_(errors.transpose(1, 2))
         return guarded_around(
-            squares, along.sum((1, 2), dtype=torch.float64), lengths, centre.square
+            squares, along.sum((1, 2), dtype=torch.float64), lengths, lost, centre.square
         )
 
     def _biases(self, calls: Sequence[Call], num_units: int) -> dict[str, Tensor]:
@@ -160,6 +162,11 @@ class _Centre:
 
     matrix: Tensor
     square: float
+
+
+def _diagonal(products: Tensor) -> Tensor:
+    """The squared lengths of positions, among the products of all pairs of them."""
+    return products.diagonal(dim1=1, dim2=2)
 
 
 def _joined(pieces: list[Tensor], dim: int) -> Tensor:

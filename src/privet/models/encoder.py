@@ -1,7 +1,7 @@
 """Frozen public networks that turn images into features.
 
 Features of private images are as private as the images: an encoder spends nothing and hides
-nothing. What it must not do is learn from them or mix them, so it is frozen and in eval mode.
+nothing. What it must not do is learn from them or mix them: it is frozen, in eval mode, and tried.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Self
 
 from torch import Tensor, nn
 
+from privet.models.independence import refuse_mixing_layers, require_independent
 from privet.models.layers import check_sizes
 from privet.models.resize import fitted
 
@@ -18,8 +19,12 @@ from privet.models.resize import fitted
 class Encoder(nn.Module):
     """Images (N, C, H, W) in [-1, 1] to features (N, num_features), by a frozen copy of a network.
 
-    The copy stays in eval mode, so that an image's features do not depend on its batch. None of its
-    parameters needs a gradient: no graph is kept, unless gradients are to reach the images.
+    The copy stays in eval mode. None of its parameters needs a gradient: no graph is kept, unless
+    gradients are to reach the images.
+
+    Guarantees:
+        An image's features depend on that image alone. A network that mixes images, remembers them
+        or draws random numbers is refused when it is first used, if random images show it to.
 
     Args:
         network: maps images to one vector each, such as `WideResNet(...).features`.
@@ -44,6 +49,8 @@ class Encoder(nn.Module):
         self.image_size = image_size
         self.requires_grad_(False)
         self.eval()
+        self._is_independent = False  # not known yet
+        refuse_mixing_layers(self.network)
 
     def train(self, mode: bool = True) -> Self:
         """Stay in eval mode, also inside a model that is trained."""
@@ -52,5 +59,9 @@ class Encoder(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Features of images."""
         ready = fitted(images, channels=self.channels, image_size=self.image_size)
+        if not self._is_independent:
+            trial = copy.deepcopy(self.network)
+            require_independent(trial, lambda each: [trial(each)], ready)
+            self._is_independent = True
         features: Tensor = self.network(ready)
         return features

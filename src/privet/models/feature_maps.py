@@ -10,14 +10,18 @@ from typing import Any, Self
 from torch import Tensor, nn
 
 from privet.errors import ConfigError
+from privet.models.independence import refuse_mixing_layers, require_independent
 from privet.models.resize import fitted
 
 
 class FeatureMaps(nn.Module):
     """Images (N, C, H, W) in [-1, 1] to the outputs of chosen layers of a frozen copy.
 
-    The copy stays in eval mode, so that an image's maps do not depend on its batch. Gradients reach
-    the images, never the network.
+    The copy stays in eval mode. Gradients reach the images, never the network.
+
+    Guarantees:
+        An image's maps depend on that image alone. A network that mixes images, remembers them or
+        draws random numbers is refused when it is first used, if random images show it to.
 
     Args:
         network: takes images.
@@ -40,6 +44,8 @@ class FeatureMaps(nn.Module):
         self.channels, self.image_size = channels, image_size
         self.requires_grad_(False)
         self.eval()
+        self._is_independent = False  # not known yet
+        refuse_mixing_layers(self.network)
         modules = dict(self.network.named_modules())
         for name in self.layers:
             if name not in modules:
@@ -56,6 +62,14 @@ class FeatureMaps(nn.Module):
 
     def forward(self, images: Tensor) -> dict[str, Tensor]:
         """A map for each layer, in the order in which they were asked for."""
+        ready = fitted(images, channels=self.channels, image_size=self.image_size)
+        if not self._is_independent:
+            trial = copy.deepcopy(self)
+            require_independent(trial.network, lambda each: [*trial._maps(each).values()], ready)
+            self._is_independent = True
+        return self._maps(ready)
+
+    def _maps(self, ready: Tensor) -> dict[str, Tensor]:
         found: dict[str, Tensor] = {}
         versions: dict[str, int] = {}
         modules = dict(self.network.named_modules())
@@ -65,7 +79,7 @@ class FeatureMaps(nn.Module):
                 handle = modules[name].register_forward_hook(note)
                 stack.callback(handle.remove)
             with suppress(_Enough):
-                self.network(fitted(images, channels=self.channels, image_size=self.image_size))
+                self.network(ready)
         for name in self.layers:
             if name not in found:
                 raise ConfigError(f"Layer {name!r} of the encoder was not used: choose another.")

@@ -120,7 +120,7 @@ class TestSets:
             f"--synthetic {tmp_path / SET_FORMS[to]} --warm-up synthetic --out {tmp_path / 'run'}"
         )
         assert done.code == 0, done.err
-        assert "The synthetic images are a private release themselves" in done.err
+        assert "The synthetic rows are a private release themselves" in done.err
 
 
 class TestModels:

@@ -11,7 +11,7 @@ from typing import Self
 
 from torch import Tensor, nn
 
-from privet.models.independence import refuse_mixing_layers, require_independent
+from privet.models.independence import refuse_mixing_layers, tried_once
 from privet.models.layers import check_sizes
 from privet.models.resize import fitted
 
@@ -49,7 +49,6 @@ class Encoder(nn.Module):
         self.image_size = image_size
         self.requires_grad_(False)
         self.eval()
-        self._is_independent = False  # not known yet
         refuse_mixing_layers(self.network)
 
     def train(self, mode: bool = True) -> Self:
@@ -59,9 +58,6 @@ class Encoder(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Features of images."""
         ready = fitted(images, channels=self.channels, image_size=self.image_size)
-        if not self._is_independent:
-            trial = copy.deepcopy(self.network)
-            require_independent(trial, lambda each: [trial(each)], ready)
-            self._is_independent = True
+        tried_once(self, lambda trial: lambda each: [trial.network(each)], ready)
         features: Tensor = self.network(ready)
         return features

@@ -10,7 +10,7 @@ from typing import Any, Self
 from torch import Tensor, nn
 
 from privet.errors import ConfigError
-from privet.models.independence import refuse_mixing_layers, require_independent
+from privet.models.independence import refuse_mixing_layers, tried_once
 from privet.models.resize import fitted
 
 
@@ -44,7 +44,6 @@ class FeatureMaps(nn.Module):
         self.channels, self.image_size = channels, image_size
         self.requires_grad_(False)
         self.eval()
-        self._is_independent = False  # not known yet
         refuse_mixing_layers(self.network)
         modules = dict(self.network.named_modules())
         for name in self.layers:
@@ -63,10 +62,7 @@ class FeatureMaps(nn.Module):
     def forward(self, images: Tensor) -> dict[str, Tensor]:
         """A map for each layer, in the order in which they were asked for."""
         ready = fitted(images, channels=self.channels, image_size=self.image_size)
-        if not self._is_independent:
-            trial = copy.deepcopy(self)
-            require_independent(trial.network, lambda each: [*trial._maps(each).values()], ready)
-            self._is_independent = True
+        tried_once(self, lambda trial: lambda each: [*trial._maps(each).values()], ready)
         return self._maps(ready)
 
     def _maps(self, ready: Tensor) -> dict[str, Tensor]:

@@ -6,8 +6,10 @@ batch, and functions such as `F.dropout` do not know of modes.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
+from weakref import WeakSet
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +20,7 @@ from privet.errors import PrivacyError
 Run = Callable[[Tensor], Sequence[Tensor]]
 """From images to what a network makes of them, the image in the first dimension of each."""
 
+_TRIED: WeakSet[nn.Module] = WeakSet()  # not in the modules: they keep nothing between calls
 _TOLERANCE = 1e-3  # of the largest value: far above rounding, far below what mixing does
 
 
@@ -48,6 +51,23 @@ def refuse_mixing_layers(network: nn.Module) -> None:
                 "statistics, so that one image changes the features of others: use "
                 "track_running_stats=True, or GroupNorm."
             )
+
+
+def tried_once(owner: nn.Module, run_by: Callable[[nn.Module], Run], like: Tensor) -> None:
+    """Do as `require_independent` the first time that a frozen network is used, on a copy of it.
+
+    Args:
+        owner: what has it as `network`, and is remembered; while it is traced nothing is tried.
+        run_by: from a copy of the owner to what it makes of images.
+        like: see `require_independent`.
+    """
+    if owner in _TRIED or torch.compiler.is_compiling():
+        return
+    trial = copy.deepcopy(owner)
+    network = trial.network
+    assert isinstance(network, nn.Module)
+    require_independent(network, run_by(trial), like)
+    _TRIED.add(owner)
 
 
 @torch.no_grad()

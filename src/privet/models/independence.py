@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
+from typing import TypeVar
 from weakref import WeakSet
 
 import torch
@@ -17,6 +18,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from privet.errors import PrivacyError
 
+Owner = TypeVar("Owner", bound=nn.Module)
 Run = Callable[[Tensor], Sequence[Tensor]]
 """From images to what a network makes of them, the image in the first dimension of each."""
 
@@ -53,7 +55,7 @@ def refuse_mixing_layers(network: nn.Module) -> None:
             )
 
 
-def tried_once(owner: nn.Module, run_by: Callable[[nn.Module], Run], like: Tensor) -> None:
+def tried_once(owner: Owner, run_by: Callable[[Owner], Run], like: Tensor) -> None:
     """Do as `require_independent` the first time that a frozen network is used, on a copy of it.
 
     Args:

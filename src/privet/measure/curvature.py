@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 from torch import Tensor, nn
 
 from privet.errors import ConfigError
@@ -103,6 +102,8 @@ def curvature(
 
 def _largest(product: Callable[[Vector], Vector], start: Vector, count: int) -> tuple[float, ...]:
     """The largest eigenvalues in falling order; NaN where Lanczos fails, as for a zero Hessian."""
+    from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
+
     hessian = LinearOperator((start.size, start.size), matvec=product, dtype=np.float64)
     settings = {"tol": 1e-3, "maxiter": _MOST_RESTARTS, "return_eigenvectors": False}
     try:

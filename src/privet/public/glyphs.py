@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
-import matplotlib
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -67,6 +66,8 @@ def _drawings(character: str) -> Tensor:
 
 def _drawn(character: str, font: str) -> Tensor:
     """Draw a character in the middle of a canvas, as tall or as wide as every other."""
+    import matplotlib
+
     file = Path(matplotlib.get_data_path()) / "fonts" / "ttf" / f"{font}.ttf"
     letter = ImageFont.truetype(file, 2 * _CANVAS)
     left, top, right, bottom = map(round, letter.getbbox(character))

@@ -16,7 +16,7 @@ import privet.share.panel
 from fault_checks import COUNT, MORE, Place
 from privet.data import load
 from privet.privacy import Ledger
-from privet.runs.sets import DataChoice
+from privet.runs.data_choice import DataChoice
 
 TERMS: dict[str, Any] = {"epsilon": 60.0, "delta": 1e-5, "relation": "add-remove"}
 SEEDED = "--declared-size 60 --noise-seed 1"

@@ -16,7 +16,8 @@ from privet.data.text import read_texts
 from privet.data.users import user_ids
 from privet.errors import DataError
 from privet.privacy import Ledger, Unit
-from privet.runs.sets import DataChoice, read_sets
+from privet.runs.data_choice import DataChoice
+from privet.runs.sets import read_sets
 from privet.runs.table_sets import read_table_sets
 from privet.runs.text_sets import read_text_sets
 from tests.cli.runs import read

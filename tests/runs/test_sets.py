@@ -3,8 +3,9 @@ import pytest
 
 from privet.errors import ConfigError, DataError
 from privet.privacy.splits import Split
+from privet.runs.data_choice import DataChoice, part_of
 from privet.runs.run_config import Asked
-from privet.runs.sets import DataChoice, is_release, part_of, read_sets, refuse_private
+from privet.runs.sets import read_sets
 
 
 @pytest.fixture
@@ -61,15 +62,6 @@ def test_a_file_without_parts_is_never_its_own_test_set(tmp_path):
         )
 
 
-def test_a_part_of_the_private_folder_is_not_public(tmp_path):
-    np.savez(tmp_path / "a.npz", x=np.zeros((30, 8, 8), np.uint8), y=np.arange(30) % 3)
-    for source, public in ((tmp_path, tmp_path / "a.npz"), (tmp_path / "a.npz", tmp_path)):
-        with pytest.raises(ConfigError, match="or a part of them"):
-            refuse_private("public", str(public), str(source))
-    refuse_private("public", str(tmp_path / "b.npz"), str(tmp_path / "a.npz"))
-    refuse_private("public", "digits", str(tmp_path))
-
-
 def test_all_sets_are_brought_to_one_shape(both):
     sets = read_sets(DataChoice(source="digits", public=both, resize="16", channels="rgb"))
     assert sets.private.image_shape == sets.public.image_shape == (16, 16, 3)
@@ -104,18 +96,6 @@ def test_labels_are_needed(tmp_path):
     np.savez(tmp_path / "bare.npz", x=np.zeros((9, 8, 8), np.uint8))
     with pytest.raises(DataError, match="has no labels"):
         read_sets(DataChoice(source=str(tmp_path / "bare.npz")))
-
-
-def test_another_name_of_the_private_file_is_not_public(tmp_path):
-    (tmp_path / "a.npz").write_bytes(b"")
-    (tmp_path / "b.npz").hardlink_to(tmp_path / "a.npz")
-    with pytest.raises(ConfigError, match="names the private data themselves"):
-        refuse_private("public", str(tmp_path / "b.npz"), str(tmp_path / "a.npz"))
-
-
-def test_a_certificate_of_strange_bytes_is_none(tmp_path):
-    (tmp_path / "certificate.json").write_bytes(b"\xff\xfe")
-    assert not is_release(str(tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -236,7 +236,7 @@ def _show(result: FederationResult, json: bool) -> None:
 
 def _source(text: str) -> str:
     """A built-in name, or a path that is found from any folder; a number stays one."""
-    from privet.runs.sets import DataChoice
+    from privet.runs.data_choice import DataChoice
 
     return DataChoice(source=text, public=text).placed().public or text
 

@@ -10,9 +10,10 @@ from typing import Any, Self
 from privet.errors import ConfigError
 from privet.privacy import Budget, Relation, Unit
 from privet.recipes.forms import Forms
+from privet.runs.data_choice import DataChoice, part_of
+from privet.runs.origins import overlap
 from privet.runs.run_terms import relation_of
 from privet.runs.run_words import two_digits
-from privet.runs.sets import DataChoice, overlap, part_of
 from privet.runs.synthesis_config import SynthesisAsked
 
 

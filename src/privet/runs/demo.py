@@ -24,6 +24,7 @@ from privet.privacy import Budget, Guarantee, Ledger, Relation
 from privet.privacy.store import BESIDE
 from privet.public import PublicRows
 from privet.report import Figure, Privacy, Story, comparison
+from privet.runs.data_choice import DataChoice
 from privet.runs.listening import StepListener
 from privet.runs.run import train
 from privet.runs.run_config import Asked
@@ -32,7 +33,7 @@ from privet.runs.run_folder import EVALUATION, RunFolder
 from privet.runs.run_reports import story
 from privet.runs.session import Session
 from privet.runs.set_evaluation import evaluate_set
-from privet.runs.sets import DataChoice, read_sets
+from privet.runs.sets import read_sets
 from privet.runs.synthesis_config import SynthesisAsked
 from privet.runs.synthesis_run import synthesize
 from privet.share.panel import Lesson, taught

@@ -8,8 +8,8 @@ from typing import Any
 
 from privet.errors import ConfigError
 from privet.recipes.model import ImageShape
+from privet.runs.data_choice import DataChoice
 from privet.runs.run_folder import CONFIG, RESULT, SYNTHETIC, RunFolder
-from privet.runs.sets import DataChoice
 
 FEDERATE = "federate"
 

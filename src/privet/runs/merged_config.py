@@ -10,8 +10,8 @@ from privet.errors import DataError
 from privet.plain_json import WRONG_VALUES
 from privet.privacy import Ledger, Reservation
 from privet.recipes.model import ImageShape
+from privet.runs.data_choice import DataChoice
 from privet.runs.run_folder import STATE, RunFolder
-from privet.runs.sets import DataChoice
 
 MERGE = "merge"
 """The name of the command."""

@@ -23,6 +23,7 @@ from privet.recipes.presets import named
 from privet.recipes.public_ddpm import PublicDdpm, ddpm
 from privet.recipes.public_edm import PublicEdm, edm
 from privet.recipes.releases import Drawn, Memory
+from privet.runs.data_choice import DataChoice
 from privet.runs.folder_memory import FolderMemory
 from privet.runs.listening import Listener
 from privet.runs.run_config import completed, require_same
@@ -38,7 +39,7 @@ from privet.runs.run_folder import (
 from privet.runs.run_metrics import Metrics, begin_events, check_events
 from privet.runs.run_stage import usable_device
 from privet.runs.session import Session
-from privet.runs.sets import DataChoice, Sets, read_sets
+from privet.runs.sets import Sets, read_sets
 from privet.runs.synthesis_config import SynthesisAsked
 from privet.runs.synthesis_curves import Recorded
 from privet.runs.synthesis_images import Wanted, check_space, write_images

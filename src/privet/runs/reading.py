@@ -15,16 +15,10 @@ from privet.learn.objective import Examples
 from privet.learn.views import Views
 from privet.public import PublicRows
 from privet.recipes.row_kinds import ImageRows, RowKind, TableRows, TextRows
+from privet.runs.data_choice import DataChoice, from_the_run
+from privet.runs.origins import refuse_private
 from privet.runs.run_config import RunConfig
-from privet.runs.sets import (
-    DataChoice,
-    RowSet,
-    Sets,
-    from_the_run,
-    read_sets,
-    read_test,
-    refuse_private,
-)
+from privet.runs.sets import RowSet, Sets, read_sets, read_test
 from privet.runs.table_sets import is_table, read_table_sets, read_test_table
 from privet.runs.text_sets import read_test_text, read_text_sets
 

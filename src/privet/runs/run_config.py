@@ -16,9 +16,9 @@ from privet.recipes.row_kinds import RowKind
 from privet.recipes.saved_transformers import is_gpt2
 from privet.recipes.slots import FORMS
 from privet.recipes.training_config import TrainingConfig
+from privet.runs.data_choice import DataChoice
 from privet.runs.run_terms import PrivateTerms
 from privet.runs.run_words import Words
-from privet.runs.sets import DataChoice
 
 
 @dataclass(frozen=True, kw_only=True)

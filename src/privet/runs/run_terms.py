@@ -9,8 +9,8 @@ from privet.errors import ConfigError
 from privet.paths import absolute, as_path
 from privet.privacy import Budget, Ledger, Relation, Unit
 from privet.recipes.presets import named
+from privet.runs.data_choice import DataChoice
 from privet.runs.run_words import Words, two_digits
-from privet.runs.sets import DataChoice
 
 
 @dataclass(frozen=True, kw_only=True)

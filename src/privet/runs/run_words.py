@@ -10,7 +10,7 @@ from privet.errors import ConfigError, DataError
 from privet.paths import absolute
 from privet.privacy import Budget
 from privet.recipes.forms import Forms
-from privet.runs.sets import DataChoice
+from privet.runs.data_choice import DataChoice
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,13 +32,15 @@ from privet.recipes.releases import OnStep
 from privet.recipes.set_extractors import EXTRACTORS, Eye, Look
 from privet.recipes.set_panel import PanelScore, panel_names, panel_scores
 from privet.recipes.set_quality import MOST, Closest, Extractor, SetQuality, set_quality
+from privet.runs.data_choice import DataChoice, from_the_run, part_of
 from privet.runs.federated_set import FederatedSet
 from privet.runs.finished_set import SetConfig, finished_set_config, set_folder
 from privet.runs.merged_config import MergedConfig, sources_of
+from privet.runs.origins import refuse_private
 from privet.runs.public_synthesis import PublicConfig
 from privet.runs.run_certificate import certificate_of
 from privet.runs.run_folder import MEMORISATION, STATE, SYNTHETIC, RunFolder, understood
-from privet.runs.sets import DataChoice, Sets, from_the_run, part_of, read_sets, refuse_private
+from privet.runs.sets import Sets, read_sets
 from privet.runs.stored_evaluation import Kind, store
 from privet.runs.synthesis_config import SynthesisConfig
 

@@ -2,106 +2,31 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privet.data import Column, ImageSet, load
-from privet.data.builtin import BUILTIN
 from privet.data.guard import GIB, shown
 from privet.data.image_users import image_users
-from privet.data.npz import read_text
 from privet.data.options import Channels, parse_size
-from privet.errors import ConfigError, DataError
-from privet.paths import absolute
-from privet.plain_json import WRONG_VALUES
-from privet.privacy import Unit
-from privet.privacy.certificate import PUBLIC_SCHEMA
-from privet.privacy.splits import Split
-from privet.runs.run_folder import CERTIFICATE, CONFIG
+from privet.errors import ConfigError
+from privet.runs.data_choice import DataChoice, part_of
+from privet.runs.origins import (
+    has_part,
+    refuse_private,
+    released_note,
+    released_rows,
+    released_sources,
+)
 
 _MOST_PAIRS = 12  # of classes in a note
 UNLABELLED = ("images",)
 """The class names of images that have no labels."""
-Part = float | int | str | None
-"""A share, a count, or the place of another set; None for nothing."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class DataChoice:
-    """Where rows come from, as a run remembers it.
-
-    Args:
-        source: where the private rows lie, and what is split off them.
-        public: a share or a count of them, another source, or None.
-        test: a share or a count of them, another source, or None; declared not to be private.
-        resize: one size for all images, such as 32 or 32x48; None keeps theirs.
-        channels: rgb or grey for all images; None keeps theirs.
-        synthetic: where rows lie that were made of public ones, or None.
-        target: the column of a table that is predicted, or that holds texts; None if there is none.
-        schema: the file that declares a table's columns; None if there is none.
-        task: what is learned of text: lm or mlm; None for other rows.
-        user: the column, or the array of an archive, that says whose each row is; None where rows,
-            not users, are units.
-        seed: the seed of the split.
-    """
-
-    source: str
-    public: str | None = None
-    test: str | None = None
-    synthetic: str | None = None
-    resize: str | None = None
-    channels: str | None = None
-    target: str | None = None
-    schema: str | None = None
-    task: str | None = None
-    user: str | None = None
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.resize is not None:
-            parse_size(self.resize)
-        if self.channels not in (None, *Channels):
-            raise ConfigError(f"--channels is {self.channels!r}: give rgb or grey.")
-
-    def placed(self) -> DataChoice:
-        """Return the same with absolute paths, so that sources are found from any folder."""
-        return replace(
-            self,
-            source=_placed(self.source),
-            public=_placed(self.public) if isinstance(part_of(self.public), str) else self.public,
-            test=_placed(self.test) if isinstance(part_of(self.test), str) else self.test,
-            synthetic=None if self.synthetic is None else _placed(self.synthetic),
-            schema=None if self.schema is None else _placed(self.schema),
-        )
-
-    @staticmethod
-    def completed(body: Mapping[str, Any]) -> dict[str, Any]:
-        """Add to a choice that an earlier version saved what has been added since."""
-        return {"target": None, "schema": None, "task": None, "user": None, **body}
-
-    @property
-    def unit(self) -> Unit:
-        """The unit that is protected: an example or a user."""
-        return Unit.EXAMPLE if self.user is None else Unit.USER
-
-    @property
-    def split(self) -> Split:
-        """Which rows of the source are private, as a ledger compares it between runs."""
-        parts = {"public": part_of(self.public), "test": part_of(self.test)}
-        shares = {name: part for name, part in parts.items() if part and not isinstance(part, str)}
-        if not shares:
-            return Split(source=self.source)
-        drawn = {**shares, "seed": self.seed, **({} if self.user is None else {"user": self.user})}
-        return Split(
-            source=self.source, aside=" ".join(f"--{name} {word}" for name, word in drawn.items())
-        )
 
 
 class RowSet(Protocol):
@@ -227,38 +152,6 @@ def _synthetic(
     return found
 
 
-def released_sources(choice: DataChoice) -> tuple[str, ...]:
-    """Name those of public and synthetic rows that are a private release themselves."""
-    public = choice.public if isinstance(part_of(choice.public), str) else None
-    sources = {"public": public, "synthetic": choice.synthetic}
-    return tuple(
-        name for name, source in sources.items() if source is not None and is_release(source)
-    )
-
-
-def released_rows(name: str) -> str:
-    """Put into words for a certificate that such rows are a private release."""
-    return f"{name} rows that are a private release: its ε adds to this one if it was of these rows"
-
-
-def released_note(name: str) -> str:
-    """Say the same to whoever started the run."""
-    return (
-        f"The {name} rows are a private release themselves: if it was of these private rows, its "
-        "ε adds to this run's."
-    )
-
-
-def is_release(source: str) -> bool:
-    """Whether a certificate lies in a set's file, in its folder, or in that of its run."""
-    place = Path(source)
-    files = [each / CERTIFICATE for each in (place, place.parent)]
-    found = [each.read_text("utf-8", "replace") for each in files if each.is_file()]
-    if place.suffix.lower() == ".npz" and place.is_file():
-        found.append(read_text(place, "certificate") or "")
-    return any('"epsilon"' in each for each in found)
-
-
 def read_test(source: str, choice: DataChoice, like: ImageSet) -> tuple[ImageSet, list[str]]:
     """Read another test set, in the shape and with the classes of images that a model knows."""
     notes: list[str] = []
@@ -297,26 +190,6 @@ def _numbered(data: ImageSet) -> bool:
     return names == tuple(map(str, range(len(names))))
 
 
-def from_the_run(source: str) -> str:
-    """The words for where images come from that a run was given."""
-    taken = isinstance(part_of(source), float | int)
-    return "set aside by the run" if taken else f"{shown(source)}, as in the run"
-
-
-def part_of(text: str | None) -> Part:
-    """Read a share such as 0.1, a count such as 100, or else a source."""
-    if text is None:
-        return None
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
 def _load(
     source: str,
     choice: DataChoice,
@@ -347,7 +220,7 @@ def _fitting(
     read: Callable[..., ImageSet],
 ) -> ImageSet:
     """Read another set, brought to the shape of the private images if it has another."""
-    part = "test" if name == "test" and _has_part(source, "test") else None
+    part = "test" if name == "test" and has_part(source, "test") else None
     found = read(source, choice, part=part)
     if found.image_shape == private.image_shape:
         return found
@@ -358,58 +231,3 @@ def _fitting(
         choice, resize=f"{height}x{width}", channels=str(Channels.RGB if channels == 3 else "grey")
     )
     return read(source, fitted, part=part)
-
-
-def _has_part(source: str, part: str) -> bool:
-    try:
-        load(source, part=part, memory_limit=0)
-    except DataError:
-        return False
-    return True
-
-
-def refuse_private(name: str, source: str, private: str) -> None:
-    """Refuse a source that overlaps the private data: naming it public does not make it so."""
-    origin = _unprotected_origin(source)
-    if origin is not None and overlap(origin, private):
-        raise ConfigError(
-            f"--{name} was made of the private data themselves, and without privacy: make it of "
-            "public ones."
-        )
-    if not overlap(source, private):
-        return
-    itself = name == "test" and _placed(source) == _placed(private)
-    if itself and _has_part(source, "train") and _has_part(source, "test"):
-        return
-    raise ConfigError(
-        f"--{name} names the private data themselves, or a part of them: give a share of them, "
-        "such as 0.1, or another source."
-    )
-
-
-def overlap(source: str, other: str) -> bool:
-    """Whether two sources are the same, by whatever name, or one lies within the other."""
-    ours, theirs = Path(_placed(source)), Path(_placed(other))
-    if ours.exists() and theirs.exists() and ours.samefile(theirs):
-        return True
-    return ours == theirs or theirs in ours.parents or ours in theirs.parents
-
-
-def _unprotected_origin(source: str) -> str | None:
-    """The data that images of a diffusion model were made of, if its run's folder still says so."""
-    for folder in (Path(source), Path(source).parent):
-        files = [folder / each for each in (CERTIFICATE, CONFIG)]
-        if not all(each.is_file() for each in files):
-            continue
-        certificate, config = (each.read_text("utf-8", "replace") for each in files)
-        if PUBLIC_SCHEMA in certificate:
-            try:
-                return str(json.loads(config)["config"]["data"]["source"])
-            except WRONG_VALUES:
-                return None
-    return None
-
-
-def _placed(source: str | None) -> str:
-    assert source is not None
-    return source if source in BUILTIN else absolute(source)

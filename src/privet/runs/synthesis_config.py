@@ -28,10 +28,11 @@ from privet.recipes.synthesis_methods import (
     needs_encoder,
 )
 from privet.release.fourier import median_pixel_distance
+from privet.runs.data_choice import DataChoice
 from privet.runs.run_config import completed
 from privet.runs.run_terms import PrivateTerms, terms_of
 from privet.runs.run_words import Words
-from privet.runs.sets import DataChoice, Sets
+from privet.runs.sets import Sets
 
 FORMS = Forms({System: SYSTEMS, EncoderChoice: SAVED})
 _FOR_MEDIAN = 1000  # public images

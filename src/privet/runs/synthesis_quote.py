@@ -15,10 +15,10 @@ from privet.recipes.releases import NoMemory, Release, other_events
 from privet.recipes.synthesis_methods import Prepared, releases_of
 from privet.release.embedding import COUNTS
 from privet.release.signal import BlockSignal, predicted_signals
+from privet.runs.data_choice import DataChoice
 from privet.runs.listening import Listener
 from privet.runs.run_config import Saved
 from privet.runs.run_ledger import Terms
-from privet.runs.sets import DataChoice
 from privet.runs.synthesis_config import SynthesisAsked
 from privet.runs.synthesis_stage import SynthesisStage, staged
 

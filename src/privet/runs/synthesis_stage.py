@@ -29,8 +29,9 @@ from privet.recipes.synthesis_methods import (
     outline_of,
 )
 from privet.runs.listening import Listener
+from privet.runs.origins import is_release, refuse_private, released_note
 from privet.runs.run_terms import PrivateTerms
-from privet.runs.sets import Sets, is_release, read_sets, refuse_private, released_note
+from privet.runs.sets import Sets, read_sets
 from privet.runs.synthesis_config import RELEASED, SynthesisAsked, SynthesisConfig, resolved
 
 _COPIES = 3  # of a release in memory: its sum, what is added to it, and what becomes of it

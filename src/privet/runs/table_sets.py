@@ -13,14 +13,9 @@ from privet.data.table_set import TableSet, strata
 from privet.data.tables import read_table
 from privet.data.users import user_ids
 from privet.errors import ConfigError
-from privet.runs.sets import (
-    DataChoice,
-    Sets,
-    part_of,
-    refuse_private,
-    released_note,
-    released_sources,
-)
+from privet.runs.data_choice import DataChoice, part_of
+from privet.runs.origins import refuse_private, released_note, released_sources
+from privet.runs.sets import Sets
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,14 +11,9 @@ from privet.data.split import divided, divided_by_user
 from privet.data.tables import SUFFIXES
 from privet.data.text import Texts, TextSet, read_sequences, read_texts, vocabulary_of
 from privet.errors import ConfigError
-from privet.runs.sets import (
-    DataChoice,
-    Sets,
-    part_of,
-    refuse_private,
-    released_note,
-    released_sources,
-)
+from privet.runs.data_choice import DataChoice, part_of
+from privet.runs.origins import refuse_private, released_note, released_sources
+from privet.runs.sets import Sets
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,0 +1,117 @@
+"""What a source is made of: rows that are called public may be private ones, or a release."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from stat import S_ISDIR
+
+from privet.data import load
+from privet.data.npz import read_text
+from privet.errors import ConfigError, DataError
+from privet.plain_json import WRONG_VALUES
+from privet.privacy.certificate import PUBLIC_SCHEMA
+from privet.runs.data_choice import DataChoice, part_of, placed
+from privet.runs.run_folder import CERTIFICATE, CONFIG
+
+
+def refuse_private(name: str, source: str, private: str) -> None:
+    """Refuse a source that overlaps the private data: naming it public does not make it so."""
+    origin = _unprotected_origin(source)
+    if origin is not None and overlap(origin, private):
+        raise ConfigError(
+            f"--{name} was made of the private data themselves, and without privacy: make it of "
+            "public ones."
+        )
+    if not overlap(source, private):
+        return
+    itself = name == "test" and placed(source) == placed(private)
+    if itself and has_part(source, "train") and has_part(source, "test"):
+        return
+    raise ConfigError(
+        f"--{name} names the private data themselves, or a part of them: give a share of them, "
+        "such as 0.1, or another source."
+    )
+
+
+def overlap(source: str, other: str) -> bool:
+    """Whether two sources have a file in common, by whatever name, or one lies within the other."""
+    ours, theirs = Path(placed(source)), Path(placed(other))
+    if ours == theirs or theirs in ours.parents or ours in theirs.parents:
+        return True
+    if not (ours.is_absolute() and theirs.is_absolute()):  # a built-in set is no file
+        return False
+    return not _files(ours).isdisjoint(_files(theirs))
+
+
+def _files(place: Path) -> set[tuple[int, int]]:
+    """Name, as the disk does, a file or all that lies in a folder, wherever links lead."""
+    found: set[tuple[int, int]] = set()
+    waiting = [place]
+    while waiting:
+        each = waiting.pop()
+        try:
+            state = each.stat()
+            own = (state.st_dev, state.st_ino)
+            if own not in found and S_ISDIR(state.st_mode):
+                waiting += each.iterdir()
+        except OSError:  # nothing there, or nothing that may be read
+            continue
+        found.add(own)
+    return found
+
+
+def has_part(source: str, part: str) -> bool:
+    """Whether a source has a part of that name."""
+    try:
+        load(source, part=part, memory_limit=0)
+    except DataError:
+        return False
+    return True
+
+
+def _unprotected_origin(source: str) -> str | None:
+    """The data that images of a diffusion model were made of, if its run's folder still says so."""
+    for folder in (Path(source), Path(source).parent):
+        files = [folder / each for each in (CERTIFICATE, CONFIG)]
+        if not all(each.is_file() for each in files):
+            continue
+        certificate, config = (each.read_text("utf-8", "replace") for each in files)
+        if PUBLIC_SCHEMA in certificate:
+            try:
+                return str(json.loads(config)["config"]["data"]["source"])
+            except WRONG_VALUES:
+                return None
+    return None
+
+
+def released_sources(choice: DataChoice) -> tuple[str, ...]:
+    """Name those of public and synthetic rows that are a private release themselves."""
+    public = choice.public if isinstance(part_of(choice.public), str) else None
+    sources = {"public": public, "synthetic": choice.synthetic}
+    return tuple(
+        name for name, source in sources.items() if source is not None and is_release(source)
+    )
+
+
+def released_rows(name: str) -> str:
+    """Put into words for a certificate that such rows are a private release."""
+    return f"{name} rows that are a private release: its ε adds to this one if it was of these rows"
+
+
+def released_note(name: str) -> str:
+    """Say the same to whoever started the run."""
+    return (
+        f"The {name} rows are a private release themselves: if it was of these private rows, its "
+        "ε adds to this run's."
+    )
+
+
+def is_release(source: str) -> bool:
+    """Whether a certificate lies in a set's file, in its folder, or in that of its run."""
+    place = Path(source)
+    files = [each / CERTIFICATE for each in (place, place.parent)]
+    found = [each.read_text("utf-8", "replace") for each in files if each.is_file()]
+    if place.suffix.lower() == ".npz" and place.is_file():
+        found.append(read_text(place, "certificate") or "")
+    return any('"epsilon"' in each for each in found)

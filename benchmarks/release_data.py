@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import load_file, save_file
 from torch import nn
 
 from privet.augment import CropFlip
@@ -25,6 +24,7 @@ from privet.public.warm_up import EpochRecord
 from privet.recipes.set_quality import features
 from privet.recipes.synthesis_methods import Prepared
 
+KEPT = Path(__file__).parent / "encoders"  # with the figures: each takes half an hour to teach
 CACHE = Path(tempfile.gettempdir()) / "privet-encoders"
 SAMPLES = Path(tempfile.gettempdir()) / "privet-samples"
 JUDGED = 5000  # images of each set in a Fréchet distance
@@ -165,13 +165,13 @@ class Lessons:
 
     @property
     def path(self) -> Path:
-        """Where its weights are kept, outside the repository."""
-        plain = Lessons(public=self.public, invert=self.invert, seed=self.seed)
+        """Where its weights are kept: in the repository, if rows of the main table rest on them."""
+        plain = Lessons(public=self.public, invert=self.invert)
         shape = "x".join(map(str, self.widths))
         kind = getattr(self.activation, "__name__", "")
-        more = "" if self == plain else f"-{shape}-{kind}-{self.most}-{self.epochs}"
+        more = "" if self == plain else f"-{self.seed}-{shape}-{kind}-{self.most}-{self.epochs}"
         upright = "" if self.invert else "-not-inverted"
-        return CACHE / f"{self.public}-{self.seed}{more}{upright}.safetensors"
+        return (KEPT if self == plain else CACHE) / f"{self.public}{more}{upright}.npz"
 
     @property
     def training(self) -> WarmUp:
@@ -209,7 +209,7 @@ def taught(lessons: Lessons, folder: Path) -> ConvEncoder:
     """Pretrained once, then remembered."""
     network = lessons.network(3 if lessons.public == "colour" else 1)
     if lessons.path.exists():
-        network.load_state_dict(load_file(lessons.path))
+        network.load_state_dict(_loaded(lessons.path))
         return network
     if not lessons.epochs:
         return network
@@ -221,10 +221,24 @@ def taught(lessons: Lessons, folder: Path) -> ConvEncoder:
 
     generator = torch.Generator().manual_seed(lessons.seed)
     warm_up(network, rows, lessons.training, generator=generator, head=head, on_epoch=tell)
-    CACHE.mkdir(exist_ok=True)
-    weights = {key: value.contiguous() for key, value in network.state_dict().items()}
-    save_file(weights, lessons.path)
+    _save(network, lessons.path)
+    network.load_state_dict(_loaded(lessons.path))
     return network
+
+
+def _save(network: nn.Module, path: Path) -> None:
+    """In half precision, so that a file stays below a megabyte."""
+    path.parent.mkdir(exist_ok=True)
+    weights = {key: value.half().numpy() for key, value in network.state_dict().items()}
+    draft = path.with_suffix(".part")
+    with draft.open("wb") as file:
+        np.savez_compressed(file, **weights)  # type: ignore[arg-type]
+    draft.replace(path)
+
+
+def _loaded(path: Path) -> dict[str, torch.Tensor]:
+    with np.load(path) as kept:
+        return {key: torch.from_numpy(kept[key]).float() for key in kept}
 
 
 def prepared(

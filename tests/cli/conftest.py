@@ -1,9 +1,7 @@
 import shlex
-from functools import cache
 from typing import NamedTuple
 
 import pytest
-import sklearn.datasets
 import torch
 from safetensors.torch import save_file
 
@@ -16,13 +14,6 @@ class Outcome(NamedTuple):
     code: int
     out: str
     err: str
-
-
-@pytest.fixture(scope="session", autouse=True)
-def digits_are_read_once():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sklearn.datasets, "load_digits", cache(sklearn.datasets.load_digits))
-        yield
 
 
 @pytest.fixture

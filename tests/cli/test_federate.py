@@ -3,7 +3,7 @@
 import pytest
 
 from privet.cli import main
-from privet.federate import flower
+from privet.federate import requirements
 
 CLIENT = "federate client digits --party a --public digits --epsilon 1 --delta 1e-5 --out a"
 SERVER = "federate server --public digits --epsilon 1 --delta 1e-5 --out s --count 10 --parties 2"
@@ -14,11 +14,11 @@ SIMULATE = "federate simulate --party a=digits --public digits --epsilon 1 --del
 def refused(capsys, monkeypatch, tmp_path):
     """What a command says on stderr, and its exit code."""
     monkeypatch.chdir(tmp_path)
-    for name in flower.QUIET:
+    for name in requirements.QUIET:
         monkeypatch.setenv(name, "")
 
     def run(words, *, installed=True):
-        monkeypatch.setattr(flower, "find_spec", lambda name: installed or None)
+        monkeypatch.setattr(requirements, "find_spec", lambda name: installed or None)
         with pytest.raises(SystemExit) as stopped:
             main(words.split())
         assert not list(tmp_path.iterdir())

@@ -15,7 +15,7 @@ import pytest
 
 from privet.data import load
 from privet.errors import ConfigError, PrivacyError
-from privet.federate import flower
+from privet.federate import requirements
 from privet.privacy import Ledger
 from tests.federate.small import ENCODER, METHOD, STAGED, parties_in
 
@@ -189,7 +189,7 @@ def test_a_nodes_requests_are_the_calls_that_they_stand_for():
 def test_a_party_runs_no_code_but_its_own(tmp_path):
     from flwr.cli.build import build_fab_from_disk
 
-    from privet.federate.deployment import app_digest, require_own_app, write_app
+    from privet.federate.flower_nodes import app_digest, require_own_app, write_app
 
     app = write_app(tmp_path / "app")
     require_own_app(build_fab_from_disk(app), app_digest())
@@ -198,10 +198,15 @@ def test_a_party_runs_no_code_but_its_own(tmp_path):
         require_own_app(build_fab_from_disk(app), app_digest())
 
 
+def test_flowers_own_processes_do_not_wait_for_torch():
+    check = "import sys, privet.federate.flower_nodes; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", check], check=True)
+
+
 @needs_flower
 def test_flower_reports_to_nobody():
     check = (
-        "from privet.federate.flower import require_flower\nrequire_flower()\n"
+        "from privet.federate.requirements import require_flower\nrequire_flower()\n"
         "import flwr.app\nfrom flwr.supercore import telemetry, update_check\n"
         "assert telemetry.FLWR_TELEMETRY_ENABLED == '0'\n"
         "import os; assert os.environ['FLWR_DISABLE_UPDATE_CHECK'] == '1'\n"
@@ -210,11 +215,11 @@ def test_flower_reports_to_nobody():
 
 
 def test_without_flower_there_is_one_sentence(monkeypatch):
-    monkeypatch.setattr(flower, "find_spec", lambda name: None)
-    for name in flower.QUIET:
+    monkeypatch.setattr(requirements, "find_spec", lambda name: None)
+    for name in requirements.QUIET:
         monkeypatch.setenv(name, "")
     with pytest.raises(ConfigError, match=r"need flwr and ray: pip install 'privet.distributed.'"):
-        flower.require_flower(simulation=True)
+        requirements.require_flower(simulation=True)
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def server(
     """Wait for parties, and make a set of what they send. Holds no private row."""
     from privet.federate import Server
     from privet.federate.deployment import Link, serve
-    from privet.federate.flower import require_flower
+    from privet.federate.requirements import require_flower
 
     require_flower()
     asked = Server(
@@ -144,7 +144,7 @@ def client(
     """Answer a server with noised sums, each paid for once. Runs until you stop it."""
     from privet.federate import Party
     from privet.federate.deployment import Link, take_part
-    from privet.federate.flower import require_flower
+    from privet.federate.requirements import require_flower
 
     require_flower()
     own = Party(
@@ -197,9 +197,9 @@ def simulate(
 ) -> None:
     """Run a whole federation on this machine. Flower's simulation engine conducts it."""
     from privet.federate import Server
-    from privet.federate.flower import require_flower
     from privet.federate.flower import simulate as run
     from privet.federate.party import simulated_parties
+    from privet.federate.requirements import require_flower
 
     require_flower(simulation=True)
     place = Path(_placed(out))

@@ -10,11 +10,12 @@ from typing import Any
 
 from privet import plain_json
 from privet.errors import DataError, PrivetError
-from privet.federate.flower import client_app, over, require_flower
+from privet.federate.flower import client_app, over
+from privet.federate.flower_nodes import PARTY, SERVER
 from privet.federate.party import Party
+from privet.federate.requirements import require_flower
 from privet.federate.server import Server, conduct
 
-PARTY, SERVER = "party", "server"
 OUTCOME = "outcome.json"
 
 

@@ -1,12 +1,7 @@
-"""Federations over a network: Flower's SuperLink at the server, a SuperNode at each party.
-
-Flower sends a run's code to the nodes. A party that ran whatever code a server sends would have
-given its data away, so a party's node takes one app only: Privet's own, as its owner installed it.
-"""
+"""Federations over a network: Flower's SuperLink at the server, a SuperNode at each party."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import signal
@@ -14,48 +9,26 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from privet.errors import ConfigError, PrivacyError, PrivetError
-from privet.federate.deployed import OUTCOME, PARTY, SERVER, Terminal, read_settings
-from privet.federate.flower import QUIET, require_flower
+from privet.errors import ConfigError, PrivetError
+from privet.federate.deployed import OUTCOME, Terminal, read_settings
+from privet.federate.flower_nodes import LINK, NODE, PARTY, SERVER, write_app
 from privet.federate.party import Party
+from privet.federate.requirements import QUIET, require_flower
 from privet.federate.server import FederationResult, Server, finished
-from privet.paths import as_path
 from privet.runs.run_folder import RunFolder
 
-_APP = "privet_federation.py"
-_FILES = {
-    "pyproject.toml": f"""[project]
-name = "privet-federation"
-version = "1.0.0"
-description = "Federated releases of Privet."
-license = "Apache-2.0"
-dependencies = []
-
-[tool.flwr.app]
-publisher = "privet"
-
-[tool.flwr.app.components]
-serverapp = "privet_federation:server"
-clientapp = "privet_federation:client"
-
-[tool.flwr.app.config]
-{SERVER} = ""
-""",
-    _APP: '"""What Flower loads: Privet, as it is installed."""\n\n'
-    "from privet.federate.deployed import client, server\n\n"
-    '__all__ = ["client", "server"]\n',
-}
 _HERE = "127.0.0.1"
 _SECONDS_TO_START = 180.0
 _SECONDS_TO_STOP = 10.0
 _SECONDS_BETWEEN = 0.3
+_OURS = (sys.executable, "-m", "privet.federate.flower_nodes")
+_NO_INSTALLS = ("--disable-runtime-dependency-installation",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +78,7 @@ def serve(server: Server, link: Link) -> FederationResult:
         port = free_port()
         words = ["--insecure", "--host", _HERE, "--port", str(port), *_NO_INSTALLS]
         words += ["--fleet-api-address", link.address]
-        with _process([*_OURS, _LINK, _pem_files(link), *words], environment) as superlink:
+        with _process([*_OURS, LINK, _pem_files(link), *words], environment) as superlink:
             _wait_for_port(link, port, superlink)
             _submit(home, settings, port, environment)
             said = _outcome(home / OUTCOME, superlink)
@@ -114,11 +87,6 @@ def serve(server: Server, link: Link) -> FederationResult:
         error.exit_code = int(str(said["exit_code"]))
         raise error
     return finished(RunFolder(Path(server.out), "federate"))
-
-
-_OURS = (sys.executable, "-m", "privet.federate.deployment")
-_LINK, _NODE = "superlink", "supernode"
-_NO_INSTALLS = ("--disable-runtime-dependency-installation",)
 
 
 def _pem_files(link: Link) -> str:
@@ -172,7 +140,7 @@ def take_part(party: Party, link: Link) -> None:
         if link.root_certificates is not None:
             words += ["--root-certificates", link.root_certificates]
         words += ["--node-config", f"{PARTY}={json.dumps(str(settings))}"]
-        command = [*_OURS, _NODE, *words]
+        command = [*_OURS, NODE, *words]
         with _process(command, _environment(home)) as node:
             try:
                 node.wait()
@@ -181,58 +149,6 @@ def take_part(party: Party, link: Link) -> None:
                 return
     if node.returncode:
         raise PrivetError("Flower's SuperNode ended: is the server at that address?")
-
-
-def _node(words: Sequence[str]) -> None:
-    """Run Flower's SuperNode in this process, for Privet's own app and no other."""
-    import flwr.supernode.start_client_internal as internal
-    from flwr.supernode.cli.flower_supernode import flower_supernode
-
-    from privet.federate.over_grpc import node_over_grpc
-
-    own = app_digest()
-    fused = internal.get_fused_config_from_fab
-
-    def checked(content: bytes, *more: object) -> object:
-        require_own_app(content, own)
-        return fused(content, *more)
-
-    internal.get_fused_config_from_fab = checked
-    node_over_grpc()
-    sys.argv = ["flower-supernode", *words]
-    flower_supernode()
-
-
-def _end_with(parent: int) -> None:
-    """End this process and its children when whoever started it is gone, however it went."""
-    while os.getppid() == parent:
-        time.sleep(1)
-    os.killpg(os.getpgid(0), signal.SIGTERM)
-
-
-def require_own_app(content: bytes, own: str) -> None:
-    """Refuse code that is not what this Privet would have sent itself."""
-    if hashlib.sha256(content).hexdigest() != own:
-        raise PrivacyError(
-            "The server sent other code than Privet's own: it is not run. Use the same versions of "
-            "Privet and Flower as the server."
-        )
-
-
-def app_digest() -> str:
-    """The digest of Privet's app as Flower packs it."""
-    from flwr.cli.build import build_fab_from_files
-
-    packed, _ = build_fab_from_files({name: text.encode() for name, text in _FILES.items()})
-    return hashlib.sha256(packed).hexdigest()
-
-
-def write_app(folder: Path) -> Path:
-    """Write the two files of a Flower app into a new folder; return the folder."""
-    folder.mkdir()
-    for name, text in _FILES.items():
-        (folder / name).write_text(text, encoding="utf-8")
-    return folder
 
 
 def free_port() -> int:
@@ -281,21 +197,3 @@ def _wait_for_port(link: Link, port: int, process: subprocess.Popen[bytes]) -> N
 def _last(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else "it says nothing"
-
-
-def _link(words: Sequence[str]) -> None:
-    """Run Flower's SuperLink in this process; parties reach it over gRPC, all else is local."""
-    from flwr.superlink.cli.flower_superlink import flower_superlink
-
-    from privet.federate.over_grpc import server_over_grpc
-
-    files, *rest = words
-    pems = [as_path(each).read_bytes() for each in json.loads(files)]
-    server_over_grpc((pems[0], pems[1], pems[2]) if pems else None)
-    sys.argv = ["flower-superlink", *rest]
-    flower_superlink()
-
-
-if __name__ == "__main__":
-    threading.Thread(target=_end_with, args=[os.getppid()], daemon=True).start()
-    {_LINK: _link, _NODE: _node}[sys.argv[1]](sys.argv[2:])

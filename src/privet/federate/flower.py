@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import io
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +21,7 @@ from privet.errors import ConfigError, DataError
 from privet.federate.answering import Note, answer, unheard
 from privet.federate.messages import Answer, Ask
 from privet.federate.party import Party
+from privet.federate.requirements import require_flower
 from privet.federate.rounds import Reply
 from privet.federate.server import FederationResult, Server, conduct
 from privet.recipes.releases import Tensors
@@ -33,29 +32,9 @@ if TYPE_CHECKING:
     from flwr.clientapp import ClientApp
     from flwr.serverapp import Grid, ServerApp
 
-QUIET = {
-    "FLWR_TELEMETRY_ENABLED": "0",
-    "FLWR_DISABLE_UPDATE_CHECK": "1",
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-}
-"""The environment in which nothing is reported to anyone."""
 _KIND, _HOME = "query", "FLWR_HOME"
 _WORDS, _TENSORS, _JSON = "words", "tensors", "json"
 _SECONDS_BETWEEN = 0.5
-
-
-def require_flower(*, simulation: bool = False) -> None:
-    """Refuse in one sentence where Flower is not installed, and keep it quiet where it is."""
-    os.environ.update(QUIET)
-    if (telemetry := sys.modules.get("flwr.supercore.telemetry")) is not None:
-        telemetry.FLWR_TELEMETRY_ENABLED = "0"  # type: ignore[attr-defined]  # read on import
-    needed = ("flwr", "ray") if simulation else ("flwr",)
-    missing = [name for name in needed if find_spec(name) is None]
-    if missing:
-        raise ConfigError(
-            f"Federations need {' and '.join(missing)}: pip install 'privet[distributed]'."
-        )
 
 
 def client_app(party_of: Callable[[Mapping[str, Any]], Party], note: Note) -> ClientApp:

@@ -1,7 +1,8 @@
 """Published systems, each composed from the rooms in a short file, and what they share."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from privet.on_use import on_use
 
 if TYPE_CHECKING:
     from privet.recipes.class_means import private_class_means
@@ -50,31 +51,21 @@ __all__ = [
     "weight_multiplicity",
 ]
 
-_HOMES = {
-    "class_means": ("private_class_means",),
-    "map_moments": ("SpsG", "sps_g"),
-    "mean_embeddings": ("dp_mepf", "dp_merf"),
-    "mean_settings": ("DpMepf", "DpMerf"),
-    "methods": ("adadps", "dope", "dp_mix", "dp_sgd", "mirror", "weight_multiplicity"),
-    "position_moments": ("sps", "sps_plus"),
-    "private_encoders": ("PrivatelyTrained", "private_encoder"),
-    "public_ddpm": ("PublicDdpm", "ddpm"),
-    "public_edm": ("PublicEdm", "edm"),
-    "sps_settings": ("Sps", "SpsPlus"),
-    "table_embeddings": ("TableMerf", "table_merf"),
-    "training": ("TrainedModel", "private_training"),
-    "training_config": ("Material", "TrainingConfig"),
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import a recipe when it is first used: one must not wait for what another one needs."""
-    for home, names in _HOMES.items():
-        if name in names:
-            return getattr(import_module(f"privet.recipes.{home}"), name)
-    raise AttributeError(f"module 'privet.recipes' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    """List what can be used, imported or not."""
-    return __all__
+__getattr__, __dir__ = on_use(
+    __name__,
+    {
+        "class_means": ("private_class_means",),
+        "map_moments": ("SpsG", "sps_g"),
+        "mean_embeddings": ("dp_mepf", "dp_merf"),
+        "mean_settings": ("DpMepf", "DpMerf"),
+        "methods": ("adadps", "dope", "dp_mix", "dp_sgd", "mirror", "weight_multiplicity"),
+        "position_moments": ("sps", "sps_plus"),
+        "private_encoders": ("PrivatelyTrained", "private_encoder"),
+        "public_ddpm": ("PublicDdpm", "ddpm"),
+        "public_edm": ("PublicEdm", "edm"),
+        "sps_settings": ("Sps", "SpsPlus"),
+        "table_embeddings": ("TableMerf", "table_merf"),
+        "training": ("TrainedModel", "private_training"),
+        "training_config": ("Material", "TrainingConfig"),
+    },
+)

@@ -11,7 +11,7 @@ from privet.models import ConvEncoder, FeatureMaps, convolutions
 from privet.public import PublicRows
 from privet.recipes.encoders import ENCODERS, Saved
 from privet.recipes.public_encoders import Pretrained
-from privet.recipes.releases import NoMemory
+from privet.recipes.releases import PAID_FOR, NoMemory
 from tests.recipes.small import SHAPE, DictMemory, pictures
 
 
@@ -128,8 +128,16 @@ class TestSaved:
         with pytest.raises(DataError, match="not finite"):
             saved(network).outline(SHAPE, None)
 
-    def test_trap_an_encoder_that_private_images_taught_is_not_public(self, tmp_path):
-        path = tmp_path / "releases" / "learned-encoder.safetensors"
+    @pytest.mark.parametrize(
+        ("place", "metadata"),
+        [("elsewhere/encoder", PAID_FOR), ("releases/learned-encoder", None)],
+    )
+    def test_trap_an_encoder_that_private_images_taught_is_not_public(
+        self, tmp_path, place, metadata
+    ):
+        path = tmp_path / f"{place}.safetensors"
+        path.parent.mkdir()
+        save_file(ConvEncoder(1).state_dict(), path, metadata)
         with pytest.raises(ConfigError, match="learned from private images"):
             Saved(file=str(path)).outline(SHAPE, None)
 

@@ -2,9 +2,11 @@
 
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file
 
 from privet.errors import DataError
+from privet.recipes.releases import PAID_FOR
 from privet.release import Embedding, Moments, Part, each_class
 from privet.runs.folder_memory import FolderMemory
 from privet.runs.run_folder import RunFolder
@@ -143,6 +145,9 @@ class TestUnfinished:
         made = memory.learned("encoder", like, lambda: {"w": torch.ones(4)})
         assert torch.equal(memory.learned("encoder", like, never)["w"], made["w"])
         assert (memory.num_paid, memory.learned_names) == (0, {"learned-encoder"})
+        [file] = (tmp_path / "releases").iterdir()
+        with safe_open(file, framework="pt") as kept:
+            assert kept.metadata() == PAID_FOR
         memory.paid("release", embedding(), lambda: blocks(embedding()))
         assert memory.num_paid == 1
         with pytest.raises(DataError, match="other layers or sizes"):

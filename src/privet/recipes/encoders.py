@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import nn
 
@@ -30,9 +30,9 @@ from privet.recipes.public_encoders import (
     WithoutPrivate,
     conv_encoder,
 )
-from privet.recipes.releases import Tensors
+from privet.recipes.releases import PAID_FOR, Tensors
 
-_PAID_FOR = "releases"  # the folder of a run that holds what left its hedge
+_RELEASES = "releases"  # the folder of a run that holds what left its hedge
 
 
 class EncoderChoice(Protocol):
@@ -101,15 +101,18 @@ class Saved(WithoutPrivate):
         return self.outline(shape, public)
 
     def _weights(self) -> Tensors:
-        if Path(self.file).parent.name == _PAID_FOR:
+        try:
+            with safe_open(self.file, framework="pt") as file:
+                metadata = file.metadata() or {}
+            weights = load_file(self.file)
+        except (OSError, SafetensorError) as error:
+            raise DataError(f"{shown(self.file)} cannot be read ({error}).") from None
+        taught = metadata.items() >= PAID_FOR.items() or Path(self.file).parent.name == _RELEASES
+        if taught:
             raise ConfigError(
                 f"{shown(self.file)} learned from private images, and nothing would count its ε: "
                 "give a public encoder, or --encoder private."
             )
-        try:
-            weights = load_file(self.file)
-        except (OSError, SafetensorError) as error:
-            raise DataError(f"{shown(self.file)} cannot be read ({error}).") from None
         if not all(each.isfinite().all() for each in weights.values()):
             raise DataError(f"{shown(self.file)} has weights that are not finite: give another.")
         return weights

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from privet.data.guard import shown
 from privet.errors import DataError
-from privet.recipes.releases import Tensors
+from privet.recipes.releases import PAID_FOR, Tensors
 from privet.release import Embedding
 from privet.runs.run_folder import RELEASES, STEPS, RunFolder
 
@@ -80,9 +80,9 @@ class FolderMemory:
         if self._folder.has(file):
             kept = self._read(file, "put back a copy, or start again with --force")
             return self._recognised(file, kept, zeros, probe)
-        self._folder.rehearse(file, _bytes({**zeros, **probe}))
+        self._folder.rehearse(file, _bytes({**zeros, **probe}, PAID_FOR))
         made = make()
-        self._write(file, {**made, **probe})
+        self._write(file, {**made, **probe}, PAID_FOR)
         return made
 
     def learned(self, name: str, like: Tensors, make: Callable[[], Tensors]) -> Tensors:
@@ -99,9 +99,9 @@ class FolderMemory:
                     "bring back its own, or start again with --force."
                 )
         else:
-            self._folder.rehearse(file, _bytes(like))
+            self._folder.rehearse(file, _bytes(like, PAID_FOR))
             made = make()
-            self._write(file, made)
+            self._write(file, made, PAID_FOR)
         self._folder.discard(_unfinished(name))
         return made
 
@@ -127,8 +127,8 @@ class FolderMemory:
                 f"{shown(self._folder / file)} cannot be read ({error}): {remedy}."
             ) from None
 
-    def _write(self, file: str, made: Tensors) -> None:
-        content = _bytes(made)
+    def _write(self, file: str, made: Tensors, metadata: Mapping[str, str] | None = None) -> None:
+        content = _bytes(made, metadata)
         self._folder.write_with(file, lambda path: path.write_bytes(content))
 
     def _recognised(self, file: str, kept: Tensors, zeros: Tensors, probe: Tensors) -> Tensors:
@@ -177,5 +177,6 @@ def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, torch.Size]:
     return {name: each.shape for name, each in tensors.items()}
 
 
-def _bytes(tensors: Tensors) -> bytes:
-    return save({name: each.detach().cpu().contiguous() for name, each in tensors.items()})
+def _bytes(tensors: Tensors, metadata: Mapping[str, str] | None = None) -> bytes:
+    plain = {name: each.detach().cpu().contiguous() for name, each in tensors.items()}
+    return save(plain, None if metadata is None else dict(metadata))

@@ -166,3 +166,12 @@ def test_noise_beyond_any_signal_is_said_without_public_images(synthesize):
     assert (shown.code, f"At ε = 0.001 {part}" in shown.err) == (0, True)
     shown = synthesize("--epsilon 1 --declared-size 1400 --dry-run")
     assert (shown.code, part in shown.err) == (0, False)
+
+
+def test_a_large_delta_is_worth_a_sentence(synthesize, privet, tmp_path):
+    said = synthesize("--delta 0.01 --declared-size 1400 --dry-run").err
+    assert "δ = 0.01 is not below 1/1400" in said
+    assert "a single example is published whole" in said
+    (tmp_path / "guests.csv").write_text("age,smokes\n" + "30,yes\n40,no\n" * 20)
+    words = f"synthesize {tmp_path / 'guests.csv'} --target smokes --method dp-merf --public 0.5"
+    assert "δ = 0.01 is large" in privet(f"{words} --epsilon 1 --delta 0.01 --dry-run").err

@@ -365,6 +365,14 @@ def test_an_owners_ledger_that_is_spent_refuses(tmp_path):
     assert ledger.records() == ()
 
 
+def test_an_owner_hears_of_a_large_delta_before_anything_is_spent(tmp_path):
+    parties = parties_in(tmp_path)
+    ask, _ = first_ask(server_in(tmp_path), PREPARE)
+    notes = []
+    assert answer(replace(parties["ant"], delta=0.1), ask, notes.append).refusal is None
+    assert notes == ["ant: δ = 0.1 is large: it should be well below one over the number of images."]
+
+
 def test_what_goes_wrong_stays_with_the_party(tmp_path):
     """A sentence may name private files, so it never leaves."""
     parties = parties_in(tmp_path)

@@ -35,6 +35,7 @@ from privet.runs.folder_memory import FolderMemory, probe_of, same_probe
 from privet.runs.kept_releases import require_kept
 from privet.runs.run_folder import CERTIFICATE, CONFIG, LEDGER, STATE, RunFolder
 from privet.runs.run_ledger import find_or_reserve, open_ledger
+from privet.runs.run_terms import delta_warnings
 from privet.runs.sets import Sets, read_sets
 from privet.runs.synthesis_stage import require_memory
 
@@ -104,6 +105,9 @@ def _answer(party: Party, ask: Ask, note: Note) -> Answer:
     check(agreement.system, agreement.image_shape)
     with folder.claimed():
         _agree(party, agreement, folder)
+        if ask.stage == PREPARE:
+            for sentence in delta_warnings(party.delta, party.declared_size, "image"):
+                note(f"{party.name}: {sentence}")
         sets = read_sets(party.choice, require_labels=False)
         private = with_classes(sets.private, agreement, labelled=sets.labelled)
         memory = FolderMemory(folder, agreement.image_shape)

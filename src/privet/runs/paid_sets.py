@@ -36,7 +36,7 @@ from privet.runs.set_card import write_card
 from privet.runs.sets import Sets
 from privet.runs.synthesis_config import SynthesisAsked, SynthesisConfig, resolved
 from privet.runs.synthesis_images import Wanted, check_space, write_shards, write_sheet
-from privet.runs.synthesis_quote import predicted, warnings
+from privet.runs.synthesis_quote import predicted, swamped
 from privet.runs.synthesis_stage import SynthesisStage, staged_with
 
 _COUNT = 10_000
@@ -86,7 +86,7 @@ class PaidSet:
 
     def warnings(self, prepared: Prepared) -> list[str]:
         """Sentences about what noise will swamp."""
-        return warnings(self.stage, predicted(self.stage, prepared))
+        return swamped(self.stage, predicted(self.stage, prepared))
 
     @property
     def wanted(self) -> Wanted:

@@ -40,12 +40,12 @@ from privet.runs.paid_sets import PaidSet, check_words, paid_set
 from privet.runs.reading import public_rows, read_rows, tested_words
 from privet.runs.run_config import Asked, RunConfig
 from privet.runs.run_settings import preset_of, resolved
+from privet.runs.run_terms import delta_warnings
 from privet.runs.sets import RowSet, Sets
 from privet.runs.trial import Trial
 from privet.runs.weights import require_room
 
 _ROWS_PER_ENCODING = 64
-_LARGE_DELTA = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,24 +246,14 @@ class Stage:
 
     def warnings(self) -> list[str]:
         """Sentences about what is allowed and yet worth one."""
-        size, delta = self.config.declared_size, self.config.budget.delta
         notes = list(self.sets.notes)
         if self.release is not None:
             notes.extend(self.release.sentences)
         nearest = preset_of(self.asked, len(self.class_names)).fitted_to
         if nearest is not None:
             notes.append(f"The preset has no settings for this ε: those for {nearest:g} are used.")
-        if size is not None and delta >= 1 / size:
-            notes.append(
-                f"δ = {delta:g} is not below 1/{size:g}, one over the declared size: it allows "
-                f"that a single {self._one} is published whole, so choose one well "
-                f"below {1 / size:.1g}."
-            )
-        if size is None and delta >= _LARGE_DELTA:
-            notes.append(
-                f"δ = {delta:g} is large: it should be well below one over the number of "
-                f"{self.config.units}."
-            )
+        delta, size = self.config.budget.delta, self.config.declared_size
+        notes += delta_warnings(delta, size, self._one)
         if self.material.public_classes is not None:
             notes.append(
                 f"The public images have {self.material.public_classes} classes of their own: "

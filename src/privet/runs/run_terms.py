@@ -12,6 +12,8 @@ from privet.recipes.presets import named
 from privet.runs.data_choice import DataChoice
 from privet.runs.run_words import Words, two_digits
 
+_LARGE_DELTA = 1e-3
+
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateTerms:
@@ -94,3 +96,21 @@ def _check_unit(asked: Words, theirs: Unit) -> None:
         f"the unit is {ours.value} and the ledger's is {theirs.value}: {remedy}, or take another "
         "ledger."
     )
+
+
+def delta_warnings(delta: float, size: float | None, unit: str) -> list[str]:
+    """Sentences about a δ that is allowed and yet too large, where it is.
+
+    Args:
+        delta: what may be spent of it.
+        size: the declared number of units; None if there is none.
+        unit: the word for one.
+    """
+    if size is not None and delta >= 1 / size:
+        return [
+            f"δ = {delta:g} is not below 1/{size:g}, one over the declared size: it allows that a "
+            f"single {unit} is published whole, so choose one well below {1 / size:.1g}."
+        ]
+    if size is None and delta >= _LARGE_DELTA:
+        return [f"δ = {delta:g} is large: it should be well below one over the number of {unit}s."]
+    return []

@@ -19,6 +19,7 @@ from privet.runs.data_choice import DataChoice
 from privet.runs.listening import Listener
 from privet.runs.run_config import Saved
 from privet.runs.run_ledger import Terms
+from privet.runs.run_terms import delta_warnings
 from privet.runs.synthesis_config import SynthesisAsked
 from privet.runs.synthesis_stage import SynthesisStage, staged
 
@@ -188,7 +189,14 @@ def signals_of(
 
 
 def warnings(stage: Outlined, signals: tuple[BlockSignal, ...]) -> list[str]:
-    """Sentences about what noise swamps: allowed, and yet worth one before it is paid for."""
+    """Sentences about what is allowed and yet worth one before it is paid for."""
+    config = stage.config
+    large = delta_warnings(config.budget.delta, config.declared_size, config.unit.value)
+    return [*large, *swamped(stage, signals)]
+
+
+def swamped(stage: Outlined, signals: tuple[BlockSignal, ...]) -> list[str]:
+    """Sentences about what noise swamps."""
     config = stage.config
     if not signals:
         return _hopeless(stage)

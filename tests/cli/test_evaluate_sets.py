@@ -229,7 +229,7 @@ def test_refusals(privet, made, saved, tmp_path):
     (out / "result.json").unlink()
     assert "is not done: go on with privet synthesize" in refused(f"{out} --test {test}")
     shutil.rmtree(out)
-    assert "'privet train', 'synthesize', 'merge' or 'federate'" in refused(out)
+    assert "'privet train', 'tune', 'synthesize', 'merge' or 'federate'" in refused(out)
 
 
 def test_private_data_are_refused_as_test_images(privet, made):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 app = Table(
     no_args_is_help=True,
-    help="Bound the true ε from below. Rows are made up, so it costs nothing.",
+    help="Bound the true ε from below by rows that are made up; attack models of public images.",
 )
 app.command()(attack)
 
@@ -45,7 +45,8 @@ Secure = Annotated[
     bool, typer.Option("--secure-noise", help="Audit noise that is drawn on a grid.")
 ]
 Out = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Write all that was found as JSON; not over it.")
+    Path | None,
+    typer.Option(metavar="FILE", help="Write all that was found as JSON, into a new file."),
 ]
 
 

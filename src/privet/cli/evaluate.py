@@ -21,7 +21,8 @@ def evaluate(
     folder: Annotated[
         Path,
         typer.Argument(
-            metavar="DIR", help="A finished run of 'privet train', 'synthesize' or 'federate'."
+            metavar="DIR",
+            help="A finished run of 'privet train', 'tune', 'synthesize', 'merge' or 'federate'.",
         ),
     ],
     test: Annotated[
@@ -53,7 +54,7 @@ def evaluate(
         typer.Option(
             "--real",
             help="Train the panel on the private images as well, to compare with: outside the "
-            "guarantee, noted in the ledger, printed and kept nowhere.",
+            "guarantee, noted in the ledger, printed, and kept nowhere.",
         ),
     ] = False,
     json: AsJson = False,

@@ -14,7 +14,8 @@ def export(
     folder: Annotated[
         Path,
         typer.Argument(
-            metavar="DIR", help="A finished run of 'privet train', 'synthesize' or 'federate'."
+            metavar="DIR",
+            help="A finished run of 'privet train', 'tune', 'synthesize', 'merge' or 'federate'.",
         ),
     ],
     to: Annotated[

@@ -14,7 +14,8 @@ def report(
     folders: Annotated[
         list[Path],
         typer.Argument(
-            metavar="DIR...", help="Finished runs of 'privet train', 'synthesize' or 'federate'."
+            metavar="DIR...",
+            help="Finished runs of 'privet train', 'tune', 'synthesize', 'merge' or 'federate'.",
         ),
     ],
     out: Annotated[

@@ -23,8 +23,8 @@ Data = Annotated[
     Text,
     typer.Argument(
         metavar="DATA",
-        help="The private data: images by a built-in name (digits, mnist5k) or a path, or a table "
-        "(.csv, .jsonl, or .parquet with --target); for privet train also a text (with --task).",
+        help="The private data: images by a built-in name (digits, mnist5k) or a path, a table "
+        "(.csv, .jsonl, or .parquet with --target), or for train and tune a text (with --task).",
         show_default=False,
         rich_help_panel=MAIN,
     ),
@@ -42,7 +42,7 @@ Target = Annotated[
     Text,
     option(
         DATA,
-        "For a table, the column to predict, or with --task its column of texts.",
+        "For a table, the column to predict; to learn from text, its column of texts.",
         "COLUMN",
     ),
 ]
@@ -50,8 +50,8 @@ User = Annotated[
     Text,
     option(
         PRIVACY,
-        "The column of a table, or array of an .npz, that says whose each row is: all rows of a "
-        "user are protected together, and sizes, shares and rates are of users.",
+        "The column of a table or of images, or array of an .npz, that says whose each row is: all "
+        "rows of a user are protected together, and sizes, shares and rates are of users.",
         "COLUMN",
     ),
 ]

@@ -49,8 +49,9 @@ def tune(
     """Train with settings drawn from a list, and keep the best.
 
     What is kept is certified, and the choice is paid for. Every other option is one of 'privet
-    train'. Needed are DATA, --epsilon, --delta, --test (rows that are not private, by which trials
-    are compared), --declared-size, --trials, --try and --out; nothing but --out for --resume.
+    train'. Needed are DATA, --method, --epsilon, --delta, --test (rows that are not private, by
+    which trials are compared), --declared-size, --trials, --try and --out; nothing but --out for
+    --resume.
     """
     from privet.runs.run_config import Asked
     from privet.runs.session import Session

@@ -18,8 +18,8 @@ from privet.recipes.sps_settings import Sps
 from privet.recipes.synthesis_methods import (
     Prepared,
     System,
-    knows_light_from_dark,
     stages_of,
+    takes_light_for_dark,
 )
 from privet.runs.synthesis_config import FORMS
 
@@ -96,7 +96,7 @@ class Agreement:
             memory: keeps an encoder that was trained before.
             told: called with the progress of its training.
         """
-        choice = encoder_choice(encoder, invert=knows_light_from_dark(self.system))
+        choice = encoder_choice(encoder, invert=takes_light_for_dark(self.system))
         if lessons_of(choice) is not None:
             raise ConfigError(
                 "--encoder private learns from one party's images, and the others would not have "

@@ -70,7 +70,7 @@ def needs_encoder(system: System) -> bool:
     return not isinstance(system, DpMerf)
 
 
-def knows_light_from_dark(system: System) -> bool:
+def takes_light_for_dark(system: System) -> bool:
     """Whether an encoder to which light and dark are alike will do for the method.
 
     Moments over positions, those of SPS and SPS+, need one that tells them apart.

@@ -13,6 +13,7 @@ from typing import Any
 
 from torch import Tensor
 
+from privet import plain_json
 from privet.data import ImageSet
 from privet.data.disk import write_whole
 from privet.errors import ConfigError, Stopped
@@ -29,7 +30,7 @@ from privet.runs.listening import StepListener
 from privet.runs.run import train
 from privet.runs.run_config import Asked
 from privet.runs.run_evaluation import evaluate
-from privet.runs.run_folder import EVALUATION, RunFolder
+from privet.runs.run_folder import EVALUATION, RunFolder, understood
 from privet.runs.run_reports import story
 from privet.runs.session import Session
 from privet.runs.set_evaluation import evaluate_set
@@ -177,7 +178,8 @@ def _place(folder: Path, terms: DemoTerms, *, force: bool, resume: bool) -> Demo
     if resume:
         if not mark.is_file():
             raise ConfigError(f"{folder} holds no demo to go on with: start one without --resume.")
-        return DemoTerms(**_remembered(folder)["terms"])
+        with understood(folder):
+            return DemoTerms(**_remembered(folder)["terms"])
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"{folder} is a file: choose another --out.")
     if folder.exists() and any(folder.iterdir()):
@@ -207,7 +209,7 @@ def _clear(folder: Path) -> None:
 
 
 def _remembered(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / _STATE).read_text(encoding="utf-8"))
+    found: dict[str, Any] = plain_json.read(folder / _STATE)
     return found
 
 
@@ -265,11 +267,14 @@ def _compared(folder: Path, listener: StepListener) -> dict[str, float]:
 
     Private images are looked at once, however often a demo goes on.
     """
-    known = _remembered(folder)
-    if "compared" not in known:
-        known["compared"] = _compare(folder, listener)
-        _remember(folder, **known)
-    found: dict[str, float] = known["compared"]
+    with understood(folder):
+        known = _remembered(folder)
+        found: dict[str, float] | None = known.get("compared")
+        if found is not None:
+            plain_json.require(found, public=float, real=float)
+    if found is None:
+        found = _compare(folder, listener)
+        _remember(folder, **known, compared=found)
     return found
 
 

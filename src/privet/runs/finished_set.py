@@ -28,8 +28,8 @@ def set_folder(path: Path) -> RunFolder:
         if folder.holds_run:
             return folder
     raise ConfigError(
-        f"{folder} holds no run of 'privet train', 'synthesize', 'merge' or 'federate': give "
-        "the folder of one."
+        f"{folder} holds no run of 'privet train', 'tune', 'synthesize', 'merge' or 'federate': "
+        "give the folder of one."
     )
 
 

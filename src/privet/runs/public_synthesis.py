@@ -54,7 +54,7 @@ _PRESETS: dict[str, dict[str, Callable[[], System]]] = {
 }
 _NOT_FOR_IT = (
     *("epsilon", "delta", "ledger", "portion", "relation", "declared_size", "public"),
-    *("encoder", "encoder_data", "classes", "soft_labels"),
+    *("encoder", "encoder_data", "classes", "soft_labels", "target", "schema", "user"),
 )
 
 

@@ -151,8 +151,8 @@ def export(run: Path, to: str, out: Path, *, force: bool = False) -> Exported:
                 )
                 return formats[to](order)
     raise ConfigError(
-        f"{shown(run)} holds no run of 'privet train', 'synthesize', 'merge' or 'federate': "
-        "give the folder of one."
+        f"{shown(run)} holds no run of 'privet train', 'tune', 'synthesize', 'merge' or "
+        "'federate': give the folder of one."
     )
 
 

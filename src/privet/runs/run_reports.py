@@ -106,8 +106,8 @@ def story(path: Path) -> Story:
                 require_finished(folder)
                 return told(folder)
     raise ConfigError(
-        f"{shown(path)} holds no run of 'privet train', 'synthesize', 'merge' or 'federate': "
-        "give the folder of one."
+        f"{shown(path)} holds no run of 'privet train', 'tune', 'synthesize', 'merge' or "
+        "'federate': give the folder of one."
     )
 
 

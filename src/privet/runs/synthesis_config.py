@@ -24,8 +24,8 @@ from privet.recipes.releases import USUAL_SIZE, relative_noise
 from privet.recipes.synthesis_methods import (
     SYSTEMS,
     System,
-    knows_light_from_dark,
     needs_encoder,
+    takes_light_for_dark,
 )
 from privet.release.fourier import median_pixel_distance
 from privet.runs.data_choice import DataChoice
@@ -128,7 +128,7 @@ def resolved(
         preset=named(PRESETS, asked.preset or "auto", "--preset"),
         image_shape=sets.private.image_shape,
         class_names=(sets.private.class_names or ()) if sets.labelled else (),
-        encoder=encoder_choice(asked.encoder or "conv", invert=knows_light_from_dark(kind)),
+        encoder=encoder_choice(asked.encoder or "conv", invert=takes_light_for_dark(kind)),
         encoder_data=None if asked.encoder_data is None else _placed(asked.encoder_data),
         classes=named((BALANCED, RELEASED), asked.classes or BALANCED, "--classes"),
         soft_labels=bool(asked.soft_labels),

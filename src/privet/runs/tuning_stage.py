@@ -14,6 +14,7 @@ from privet.privacy import Guarantee, Ledger, Plan, PoissonSteps, Selection, eve
 from privet.privacy.accountants import RDP
 from privet.privacy.budget import round_up
 from privet.privacy.calibration import selection
+from privet.recipes.presets import METHODS
 from privet.recipes.training import noise_for
 from privet.runs.listening import StepListener
 from privet.runs.reading import read_rows
@@ -117,6 +118,8 @@ def staged_tuning(
     _ = asked.budget
     _check(asked)
     wanted = [(each, search.applied(asked, each)) for each in search.candidates()]
+    if any(own.method is None for _, own in wanted):
+        raise ConfigError(f"Give --method: {', '.join(METHODS)}.")
     rows, sets = read_rows(asked.data_choice, unread=unread)
     candidates, warnings = [], {}
     for settings, own in wanted:

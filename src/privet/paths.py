@@ -3,6 +3,7 @@
 import errno
 import os
 from pathlib import Path
+from stat import S_ISDIR
 
 from privet.errors import ConfigError
 
@@ -23,6 +24,40 @@ def as_path(path: str | os.PathLike[str]) -> Path:
 def absolute(path: str | os.PathLike[str]) -> str:
     """Make a path absolute, so that it is found from any working folder."""
     return str(as_path(path).resolve())
+
+
+def overlap(place: str, other: str) -> bool:
+    """Whether two places have a file in common, by whatever name, or one lies within the other.
+
+    Args:
+        place: an absolute path; anything else is a name, which is equal to itself alone.
+        other: likewise.
+    """
+    ours, theirs = Path(place), Path(other)
+    if ours == theirs:
+        return True
+    if not (ours.is_absolute() and theirs.is_absolute()):
+        return False
+    if theirs in ours.parents or ours in theirs.parents:
+        return True
+    return not _files(ours).isdisjoint(_files(theirs))
+
+
+def _files(place: Path) -> set[tuple[int, int]]:
+    """Name, as the disk does, a file or all that lies in a folder, wherever links lead."""
+    found: set[tuple[int, int]] = set()
+    waiting = [place]
+    while waiting:
+        each = waiting.pop()
+        try:
+            state = each.stat()
+            own = (state.st_dev, state.st_ino)
+            if own not in found and S_ISDIR(state.st_mode):
+                waiting += each.iterdir()
+        except OSError:  # nothing there, or nothing that may be read
+            continue
+        found.add(own)
+    return found
 
 
 def _refusal(path: str | os.PathLike[str], why: object) -> ConfigError:

@@ -1,5 +1,7 @@
 """Rows that one run protects are public in no other run of the same ledger."""
 
+from dataclasses import replace
+
 import pytest
 
 from privet.errors import PrivacyError
@@ -7,7 +9,7 @@ from privet.privacy import GaussianRelease, Ledger, Plan
 from privet.privacy.splits import Split
 
 PLAN = Plan.of(GaussianRelease(noise_multiplier=20.0))
-SPLIT = Split(source="scans.npz", aside="--public 0.3 --seed 0")
+SPLIT = Split(source="scans.npz", aside="--public 0.3 --seed 0", digest="abcd")
 
 
 @pytest.fixture
@@ -26,11 +28,45 @@ def test_equal_splits_other_sources_and_unknown_ones_go_together(owner):
 @pytest.mark.parametrize("aside", ["--public 0.3 --seed 1", "--public 0.2 --seed 0", ""])
 def test_trap_another_split_of_the_same_data_is_refused(owner, aside):
     owner.reserve(plan=PLAN, split=SPLIT, label="first")
-    other = Split(source=SPLIT.source, aside=aside)
+    other = replace(SPLIT, aside=aside)
     for attempt in (owner.require_room, lambda plan, split: owner.reserve(plan=plan, split=split)):
         with pytest.raises(PrivacyError, match=r"first set --public 0\.3 --seed 0 aside"):
             attempt(PLAN, split=other)
     assert len(owner.records()) == 1
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        (replace(SPLIT, user="clinic"), "protected rows of the same data, and this run the users"),
+        (replace(SPLIT, digest="ef01"), "set other rows of the same data aside"),
+        (Split(source="x.npz", others=("scans.npz",)), "Rows of scans.npz are protected in one"),
+    ],
+)
+def test_trap_other_users_other_rows_and_other_roles_are_refused(owner, other, said):
+    owner.reserve(plan=PLAN, split=SPLIT, label="first")
+    with pytest.raises(PrivacyError, match=said):
+        owner.reserve(plan=PLAN, split=other)
+    assert len(owner.records()) == 1
+
+
+def test_trap_rows_that_were_public_once_are_never_private(owner):
+    owner.reserve(plan=PLAN, split=replace(SPLIT, others=("letters.npz",)), label="first")
+    with pytest.raises(PrivacyError, match=r"Rows of letters\.npz are protected in one of both"):
+        owner.reserve(plan=PLAN, split=Split(source="letters.npz"))
+
+
+def test_trap_a_folder_and_a_file_in_it_are_the_same_data(owner, tmp_path):
+    folder = tmp_path / "scans"
+    folder.mkdir()
+    (folder / "train-images").write_bytes(b"")
+    (tmp_path / "link").hardlink_to(folder / "train-images")
+    for name in ("spring", "autumn"):
+        owner.declare_portion(name)
+    owner.reserve(plan=PLAN, split=Split(source=str(folder)), portion="spring", label="first")
+    for place in (folder / "train-images", tmp_path / "link", tmp_path):
+        with pytest.raises(PrivacyError, match="name the data as it did"):
+            owner.reserve(plan=PLAN, split=Split(source=str(place)), portion="autumn")
 
 
 def test_a_run_that_read_nothing_binds_nobody(owner):

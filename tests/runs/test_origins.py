@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from privet.errors import ConfigError
-from privet.runs.origins import is_release, overlap, refuse_private
+from privet.paths import overlap
+from privet.runs.origins import is_release, refuse_private
 
 
 def test_a_part_of_the_private_folder_is_not_public(tmp_path):

@@ -105,14 +105,38 @@ def test_labels_are_needed(tmp_path):
         ({"seed": 3}, ""),
         ({"public": "other.npz"}, ""),
         ({"public": "0.10", "seed": 3}, "--public 0.1 --seed 3"),
-        (
-            {"public": "100", "test": "0.2", "user": "who"},
-            "--public 100 --test 0.2 --seed 0 --user who",
-        ),
+        ({"public": "100", "test": "0.2"}, "--public 100 --test 0.2 --seed 0"),
     ],
 )
 def test_a_split_says_what_is_not_private(words, aside):
-    assert DataChoice(source="digits", **words).split == Split(source="digits", aside=aside)
+    assert DataChoice(source="digits", **words).split.aside == aside
+
+
+def test_a_split_names_users_and_all_other_rows_that_are_not_private():
+    choice = DataChoice(
+        source="both.npz", public="p.npz", test="both.npz", synthetic="s", user="who"
+    )
+    assert choice.split == Split(source="both.npz", user="who", others=("p.npz", "s"))
+
+
+def test_a_digest_of_what_is_set_aside_tells_other_rows(tmp_path):
+    def aside(count=60, **words):
+        rng = np.random.default_rng(0)
+        images = rng.integers(0, 256, (count, 8, 8), np.uint8)
+        np.savez(tmp_path / "a.npz", images=images, labels=np.arange(count) % 3)
+        return read_sets(DataChoice(source=str(tmp_path / "a.npz"), **words)).aside
+
+    both = aside(public="0.2", test="6")
+    assert both == aside(public="0.2", test="6")
+    others = [
+        aside(),
+        aside(public="0.2"),
+        aside(public="0.2", test="6", seed=1),
+        aside(90, public="0.2", test="6"),
+        aside(public="0.2", test="6", resize="9"),
+    ]
+    assert both not in others
+    assert aside() == ""
 
 
 def test_no_more_than_two_digits_of_a_declared_size_are_kept(tmp_path):

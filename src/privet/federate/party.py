@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from privet.errors import ConfigError
+from privet.paths import overlap
 from privet.privacy import Budget, Relation, Unit
 from privet.recipes.forms import Forms
-from privet.runs.data_choice import DataChoice, part_of
-from privet.runs.origins import overlap
+from privet.runs.data_choice import DataChoice, part_of, placed
 from privet.runs.run_terms import relation_of
 from privet.runs.run_words import two_digits
 from privet.runs.synthesis_config import SynthesisAsked
@@ -122,7 +122,7 @@ def simulated_parties(words: Sequence[str], common: Mapping[str, Any], out: Path
         settings = {**common, **own, **{key: _number(name, key, own[key]) for key in numbers}}
         if settings.get("noise_seed") is not None:
             settings["noise_seed"] += number  # equal noise would not add up as independent noise
-        twin = next((other for other in found if overlap(other.data, data)), None)
+        twin = next((other for other in found if overlap(placed(other.data), placed(data))), None)
         if twin is not None:
             raise ConfigError(
                 f"--party {name} has the data of {twin.name}, or a part of them: a row lies with "

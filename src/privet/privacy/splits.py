@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from privet.errors import PrivacyError
+from privet.paths import overlap
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -15,43 +16,90 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Split:
-    """Where rows lie, and what of them is not private: settings of a run, not its rows.
+    """Where rows lie, whose they are, and which are not private; it tells nothing of private ones.
 
     Args:
         source: the place of all rows.
         aside: what is taken of them for public use or for tests, in words; empty if nothing is.
+        digest: a digest of those rows, which tells whether others are taken another time.
+        user: what says whose each row is; empty where rows are units.
+        others: places of other rows that the run treats as not private.
     """
 
     source: str
     aside: str = ""
+    digest: str = ""
+    user: str = ""
+    others: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.source, str) and isinstance(self.aside, str)):
+        object.__setattr__(self, "others", tuple(self.others))
+        texts = (self.source, self.aside, self.digest, self.user, *self.others)
+        if not all(isinstance(each, str) for each in texts):
             raise TypeError("a split is no text")
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
-        return asdict(self)
+        return {**asdict(self), "others": list(self.others)}
 
 
 def refuse_other_splits(record: Record, others: Iterable[Record]) -> None:
-    """Refuse a run whose public rows another run protects, or whose rows lie in two portions.
+    """Refuse a run whose public rows another run protects, or that means other rows or users.
 
     Guarantees:
-        A row of a source is private in every run that says where its rows lie, or in none. Without
-        that no ledger could promise anything: what is public in one run leaves it without noise.
+        A row of a source is private in every run that says where its rows lie, or in none; it is
+        of one user and in one portion. Without that no ledger could promise anything: what is
+        public in one run leaves it without noise. Sources are the same if files of them are: only
+        their owner knows of copies.
     """
     for other in others:
-        if record.split is None or other.split is None or other.split.source != record.split.source:
+        if record.split is None or other.split is None:
             continue
-        if record.split.aside != other.split.aside:
+        if record.split.source == other.split.source:
+            _refuse_other_rows(record.split, other.split, other.label)
+            _refuse_other_portion(record, other)
+        elif overlap(record.split.source, other.split.source):
             raise PrivacyError(
-                f"{other.label} set {other.split.aside or 'nothing'} aside of the same data, and "
-                f"this run {record.split.aside or 'nothing'}: rows that one protects would be "
-                "public in the other, so give both the same --public, --test and --seed."
+                f"{other.label} read {other.split.source}, which has rows of {record.split.source} "
+                "in it, or the other way round: name the data as it did."
             )
-        if None not in (record.portion, other.portion) and record.portion != other.portion:
-            raise PrivacyError(
-                f"{other.label} read the same data in the portion {other.portion!r}, and no row "
-                f"lies in two: give --portion {other.portion}, or none."
-            )
+        for ours, theirs in ((record.split, other.split), (other.split, record.split)):
+            for place in ours.others:
+                if overlap(place, theirs.source):
+                    raise PrivacyError(
+                        f"Rows of {place} are protected in one of both, {other.label} or this run, "
+                        "and not private in the other: give this run other rows, or a ledger of "
+                        "its own if no row is in both."
+                    )
+
+
+def _refuse_other_rows(ours: Split, theirs: Split, label: str) -> None:
+    if ours.user != theirs.user:
+        raise PrivacyError(
+            f"{label} protected {_units(theirs)} of the same data, and this run {_units(ours)}: "
+            "one guarantee is of one kind of unit, so give both the same --user."
+        )
+    if ours.aside != theirs.aside:
+        raise PrivacyError(
+            f"{label} set {theirs.aside or 'nothing'} aside of the same data, and this run "
+            f"{ours.aside or 'nothing'}: rows that one protects would be public in the other, so "
+            "give both the same --public, --test and --seed."
+        )
+    if ours.digest != theirs.digest:
+        raise PrivacyError(
+            f"{label} set other rows of the same data aside, so that rows which it protects would "
+            "be public in this run: the data have changed, or are read in another form (--target, "
+            "--resize, --channels). Keep public and test rows in sets of their own, and name those."
+        )
+
+
+def _units(split: Split) -> str:
+    return f"the users of {split.user}" if split.user else "rows"
+
+
+def _refuse_other_portion(record: Record, other: Record) -> None:
+    if None not in (record.portion, other.portion) and record.portion != other.portion:
+        raise PrivacyError(
+            f"{other.label} read the same data in the portion {other.portion!r}, and no row "
+            f"lies in two: give --portion {other.portion}, or none."
+        )

@@ -35,6 +35,7 @@ class DataChoice:
         user: the column, or the array of an archive, that says whose each row is; None where rows,
             not users, are units.
         seed: the seed of the split.
+        aside: a digest of the rows that are split off, once they were read; else empty.
     """
 
     source: str
@@ -48,6 +49,7 @@ class DataChoice:
     task: str | None = None
     user: str | None = None
     seed: int = 0
+    aside: str = ""
 
     def __post_init__(self) -> None:
         if self.resize is not None:
@@ -69,7 +71,8 @@ class DataChoice:
     @staticmethod
     def completed(body: Mapping[str, Any]) -> dict[str, Any]:
         """Add to a choice that an earlier version saved what has been added since."""
-        return {"target": None, "schema": None, "task": None, "user": None, **body}
+        added = {"target": None, "schema": None, "task": None, "user": None, "aside": ""}
+        return {**added, **body}
 
     @property
     def unit(self) -> Unit:
@@ -81,11 +84,14 @@ class DataChoice:
         """Which rows of the source are private, as a ledger compares it between runs."""
         parts = {"public": part_of(self.public), "test": part_of(self.test)}
         shares = {name: part for name, part in parts.items() if part and not isinstance(part, str)}
-        if not shares:
-            return Split(source=self.source)
-        drawn = {**shares, "seed": self.seed, **({} if self.user is None else {"user": self.user})}
+        words = " ".join(f"--{name} {part}" for name, part in shares.items())
+        places = [part for part in (*parts.values(), self.synthetic) if isinstance(part, str)]
         return Split(
-            source=self.source, aside=" ".join(f"--{name} {word}" for name, word in drawn.items())
+            source=self.source,
+            aside=f"{words} --seed {self.seed}" if shares else "",
+            digest=self.aside,
+            user=self.user or "",
+            others=tuple(place for place in places if place != self.source),
         )
 
 

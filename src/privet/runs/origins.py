@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from stat import S_ISDIR
 
 from privet.data import load
 from privet.data.npz import read_text
 from privet.errors import ConfigError, DataError
+from privet.paths import overlap
 from privet.plain_json import WRONG_VALUES
 from privet.privacy.certificate import PUBLIC_SCHEMA
 from privet.runs.data_choice import DataChoice, part_of, placed
@@ -18,12 +18,12 @@ from privet.runs.run_folder import CERTIFICATE, CONFIG
 def refuse_private(name: str, source: str, private: str) -> None:
     """Refuse a source that overlaps the private data: naming it public does not make it so."""
     origin = _unprotected_origin(source)
-    if origin is not None and overlap(origin, private):
+    if origin is not None and overlap(placed(origin), placed(private)):
         raise ConfigError(
             f"--{name} was made of the private data themselves, and without privacy: make it of "
             "public ones."
         )
-    if not overlap(source, private):
+    if not overlap(placed(source), placed(private)):
         return
     itself = name == "test" and placed(source) == placed(private)
     if itself and has_part(source, "train") and has_part(source, "test"):
@@ -32,33 +32,6 @@ def refuse_private(name: str, source: str, private: str) -> None:
         f"--{name} names the private data themselves, or a part of them: give a share of them, "
         "such as 0.1, or another source."
     )
-
-
-def overlap(source: str, other: str) -> bool:
-    """Whether two sources have a file in common, by whatever name, or one lies within the other."""
-    ours, theirs = Path(placed(source)), Path(placed(other))
-    if ours == theirs or theirs in ours.parents or ours in theirs.parents:
-        return True
-    if not (ours.is_absolute() and theirs.is_absolute()):  # a built-in set is no file
-        return False
-    return not _files(ours).isdisjoint(_files(theirs))
-
-
-def _files(place: Path) -> set[tuple[int, int]]:
-    """Name, as the disk does, a file or all that lies in a folder, wherever links lead."""
-    found: set[tuple[int, int]] = set()
-    waiting = [place]
-    while waiting:
-        each = waiting.pop()
-        try:
-            state = each.stat()
-            own = (state.st_dev, state.st_ino)
-            if own not in found and S_ISDIR(state.st_mode):
-                waiting += each.iterdir()
-        except OSError:  # nothing there, or nothing that may be read
-            continue
-        found.add(own)
-    return found
 
 
 def has_part(source: str, part: str) -> bool:

@@ -214,7 +214,7 @@ def _run(
                     plan=stage.plan(state.mechanism),
                     label=state.label,
                     portion=stage.config.portion,
-                    split=stage.config.data.split,
+                    split=stage.config.split,
                 ),
             )
             state = replace(state, reservation=reservation.id)

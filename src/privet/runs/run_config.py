@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-from privet.errors import ConfigError
+from privet.errors import ConfigError, PrivacyError
 from privet.paths import absolute, as_path
 from privet.privacy import Unit
 from privet.recipes.encoder_names import placed_encoders
@@ -19,6 +19,8 @@ from privet.recipes.training_config import TrainingConfig
 from privet.runs.data_choice import DataChoice
 from privet.runs.run_terms import PrivateTerms
 from privet.runs.run_words import Words
+
+_ASIDE = "data.aside "
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,6 +172,11 @@ def require_same(run: Saved, now: Saved) -> None:
             "one."
         )
     difference = first_difference(run.to_json(), now.to_json())
+    if difference is not None and difference.startswith(_ASIDE):
+        raise PrivacyError(
+            "The rows that are set aside are not those of the run, so that it would publish rows "
+            "that it protects: bring the data back as they were, or start another run."
+        )
     if difference is not None:
         raise ConfigError(
             f"The setting {difference}: resume with the same settings, or start another run."

@@ -62,7 +62,7 @@ def resolved(
         training=training,
         release=release,
         diagnostics=bool(asked.diagnostics),
-        **terms_of(asked, seeded=seeded),
+        **terms_of(asked, sets.aside, seeded=seeded),
     )
 
 

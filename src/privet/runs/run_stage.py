@@ -164,7 +164,7 @@ class Stage:
         )
         if config.ledger is not None:
             with closing(Ledger.open(config.ledger)) as ledger:
-                ledger.require_room(plan, config.portion, config.data.split)
+                ledger.require_room(plan, config.portion, config.split)
         return mechanism
 
     def guarantee(self, plan: Plan) -> Guarantee:

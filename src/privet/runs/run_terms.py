@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from privet.errors import ConfigError
 from privet.paths import absolute, as_path
 from privet.privacy import Budget, Ledger, Relation, Unit
+from privet.privacy.splits import Split
 from privet.recipes.presets import named
 from privet.runs.data_choice import DataChoice
 from privet.runs.run_words import Words, two_digits
@@ -44,11 +45,22 @@ class PrivateTerms:
         """The unit that is protected: an example or a user."""
         return self.data.unit
 
+    @property
+    def split(self) -> Split:
+        """Which rows are private, as a ledger compares it between runs."""
+        return self.data.split
 
-def terms_of(asked: Words, *, seeded: bool) -> dict[str, Any]:
-    """Complete the fields of `PrivateTerms`, by name."""
+
+def terms_of(asked: Words, aside: str, *, seeded: bool) -> dict[str, Any]:
+    """Complete the fields of `PrivateTerms`, by name.
+
+    Args:
+        asked: what was asked for.
+        aside: a digest of the rows that were split off private ones.
+        seeded: whether noise comes from a seed.
+    """
     terms = PrivateTerms(
-        data=asked.data_choice,
+        data=replace(asked.data_choice, aside=aside),
         budget=asked.budget,
         relation=relation_of(asked),
         ledger=None if asked.ledger is None else absolute(asked.ledger),

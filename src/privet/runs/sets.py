@@ -15,6 +15,7 @@ from privet.data.guard import GIB, shown
 from privet.data.image_users import image_users
 from privet.data.options import Channels, parse_size
 from privet.errors import ConfigError
+from privet.runs.aside import digest, image_bytes
 from privet.runs.data_choice import DataChoice, part_of
 from privet.runs.origins import (
     has_part,
@@ -62,6 +63,7 @@ class Sets(Generic[AnySet]):
         public_classes: how many classes the public rows have; None if they are the private ones.
         notes: sentences for whoever started the run.
         released: which of public and synthetic rows are a private release themselves.
+        aside: a digest of the rows that were split off private ones; empty if none were.
         labelled: whether the private rows have labels; else all are of one class.
         users: whose each private row is, for the hedge alone; None where rows are units.
     """
@@ -73,6 +75,7 @@ class Sets(Generic[AnySet]):
     public_classes: int | None = None
     notes: tuple[str, ...] = ()
     released: tuple[str, ...] = ()
+    aside: str = ""
     labelled: bool = True
     users: NDArray[np.str_] | None = None
 
@@ -123,6 +126,8 @@ def read_sets(
     if choice.user is not None:
         users = image_users(choice.source, choice.user, count=len(private))
     split = private.split(public=public, test=parts["test"], seed=choice.seed, users=users)
+    own = {"public": split.public, "test": split.test}
+    aside = {name: image_bytes(own[name]) for name, part in parts.items() if part is not own[name]}
     return Sets(
         private=split.private,
         public=split.public,
@@ -131,6 +136,7 @@ def read_sets(
         public_classes=others,
         notes=tuple(notes),
         released=released,
+        aside=digest(aside),
         labelled=private.class_names != UNLABELLED,
         users=split.users,
     )

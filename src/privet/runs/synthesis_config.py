@@ -12,6 +12,7 @@ import torch
 from privet.data import ImageSet
 from privet.errors import ConfigError
 from privet.privacy import Event
+from privet.privacy.splits import Split
 from privet.recipes.choices import Chosen, Situation
 from privet.recipes.encoder_names import encoder_choice, placed_encoders
 from privet.recipes.encoders import SAVED, EncoderChoice
@@ -81,6 +82,12 @@ class SynthesisConfig(PrivateTerms):
     soft_labels: bool = False
 
     @property
+    def split(self) -> Split:
+        """Which rows are private, and which that taught an encoder are not."""
+        more = () if self.encoder_data is None else (self.encoder_data,)
+        return replace(self.data.split, others=(*self.data.split.others, *more))
+
+    @property
     def num_classes(self) -> int:
         """How many classes there are; images without labels are of one."""
         return max(1, len(self.class_names))
@@ -132,7 +139,7 @@ def resolved(
         encoder_data=None if asked.encoder_data is None else _placed(asked.encoder_data),
         classes=named((BALANCED, RELEASED), asked.classes or BALANCED, "--classes"),
         soft_labels=bool(asked.soft_labels),
-        **terms_of(asked, seeded=seeded),
+        **terms_of(asked, sets.aside, seeded=seeded),
     )
     situation = _situation(config, sets)
     system = chosen_system(asked.method, config.preset, situation, config.budget.epsilon)

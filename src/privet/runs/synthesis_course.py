@@ -242,7 +242,7 @@ def reserved(stage: Staged, state: State, folder: RunFolder) -> Iterator[Reserva
                 epsilon=config.budget.epsilon,
                 label=state.label,
                 portion=config.portion,
-                split=config.data.split,
+                split=config.split,
             ),
         )
         folder.write(STATE, asdict(replace(state, reservation=reservation.id)))

@@ -11,11 +11,11 @@ from torch import Tensor
 from privet.hedge import GaussianSum
 from privet.privacy import PLD, Guarantee, Plan, events
 from privet.privacy.budget import decimals, round_up
+from privet.privacy.splits import Split
 from privet.recipes.releases import NoMemory, Release, other_events
 from privet.recipes.synthesis_methods import Prepared, releases_of
 from privet.release.embedding import COUNTS
 from privet.release.signal import BlockSignal, predicted_signals
-from privet.runs.data_choice import DataChoice
 from privet.runs.listening import Listener
 from privet.runs.run_config import Saved
 from privet.runs.run_ledger import Terms
@@ -31,8 +31,8 @@ class Settled(Saved, Terms, Protocol):
     """What a configuration says of a release, be it of images or of a table."""
 
     @property
-    def data(self) -> DataChoice:
-        """Where its rows come from."""
+    def split(self) -> Split:
+        """Which rows are private."""
 
     @property
     def portion(self) -> str | None:

@@ -189,7 +189,7 @@ def require_ledger_room(terms: PrivateTerms, plan: Plan) -> None:
     """Refuse what the owner's ledger, if there is one, would not pay for."""
     if terms.ledger is not None:
         with closing(Ledger.open(terms.ledger)) as ledger:
-            ledger.require_room(plan, terms.portion, terms.data.split)
+            ledger.require_room(plan, terms.portion, terms.split)
 
 
 def require_memory(coordinates: int) -> None:

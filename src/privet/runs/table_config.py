@@ -91,5 +91,5 @@ def resolved(asked: SynthesisAsked, sets: Sets[TableSet], *, seeded: bool) -> Ta
         system=check_asked(asked),
         rows=TableRows(schema=sets.private.schema, declared=asked.schema is not None),
         classes=named((BALANCED, RELEASED), asked.classes or RELEASED, "--classes"),
-        **terms_of(asked, seeded=seeded),
+        **terms_of(asked, sets.aside, seeded=seeded),
     )

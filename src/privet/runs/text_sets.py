@@ -11,7 +11,8 @@ from privet.data.split import divided, divided_by_user
 from privet.data.tables import SUFFIXES
 from privet.data.text import Texts, TextSet, read_sequences, read_texts, vocabulary_of
 from privet.errors import ConfigError
-from privet.runs.data_choice import DataChoice, part_of
+from privet.runs.aside import digest, text_bytes
+from privet.runs.data_choice import DataChoice, Part, part_of
 from privet.runs.origins import refuse_private, released_note, released_sources
 from privet.runs.sets import Sets
 
@@ -35,6 +36,7 @@ def read_text_sets(choice: DataChoice, vocabulary: tuple[str, ...] | None = None
     """
     causal = _causal(choice)
     parts, users = _parts(choice)
+    shares = [name for name in ("public", "test") if not isinstance(_given(choice, name), str)]
     if vocabulary is None:
         if parts["public"] is None:
             raise ConfigError(
@@ -56,6 +58,7 @@ def read_text_sets(choice: DataChoice, vocabulary: tuple[str, ...] | None = None
         synthetic=sets["synthetic"],
         notes=tuple(map(released_note, released)),
         released=released,
+        aside=digest({name: text_bytes(parts[name]) for name in shares}),
         users=users,
     )
 
@@ -74,8 +77,8 @@ def _parts(
     text = _read(choice)
     shares: dict[str, float | int | None] = {}
     others: dict[str, NDArray[np.object_] | None] = {"synthetic": None}
-    for name, given in (("public", choice.public), ("test", choice.test)):
-        part = part_of(given)
+    for name in ("public", "test"):
+        part = _given(choice, name)
         if isinstance(part, str):
             refuse_private(name, part, choice.source)
             others[name] = _other(part, choice)
@@ -90,6 +93,10 @@ def _parts(
     found = {"private": places.private, "public": places.public, "test": places.test}
     own = {name: None if rows is None else text.sequences[rows] for name, rows in found.items()}
     return own | others, None if text.users is None else text.users[places.private]
+
+
+def _given(choice: DataChoice, name: str) -> Part:
+    return part_of(getattr(choice, name))
 
 
 def _read(choice: DataChoice) -> Texts:

@@ -201,7 +201,7 @@ def _reserved(
     ledger: Ledger, chosen: Selection, state: TuningState, terms: PrivateTerms
 ) -> Reservation:
     return ledger.reserve(
-        plan=Plan((chosen,)), label=state.label, portion=terms.portion, split=terms.data.split
+        plan=Plan((chosen,)), label=state.label, portion=terms.portion, split=terms.split
     )
 
 

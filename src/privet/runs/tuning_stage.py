@@ -94,7 +94,7 @@ class Tuning:
                 each.mechanism(found)
         if terms.ledger is not None:
             with closing(Ledger.open(terms.ledger)) as ledger:
-                ledger.require_room(Plan((found,)), terms.portion, terms.data.split)
+                ledger.require_room(Plan((found,)), terms.portion, terms.split)
                 if ledger.secure_noise:
                     require_covered(ledger.budget, Plan((found,)))
         return found

@@ -1,0 +1,95 @@
+"""All runs of one ledger, and all sittings of one run, mean the same private rows."""
+
+import numpy as np
+import pytest
+
+from privet.data import load
+from privet.privacy import Ledger
+from tests.cli.runs import QUICK, QUICK_SYNTHESIS
+
+
+@pytest.fixture
+def scans(tmp_path):
+    """Write some digits into one file, from a number on."""
+    digits, path = load("digits"), tmp_path / "scans.npz"
+
+    def write(first=1):
+        who = np.arange(600 - first) // 3
+        rows = slice(first, 600)
+        np.savez(
+            path, images=digits.images[rows], labels=digits.labels[rows], who=who, site=who // 9
+        )
+        return path
+
+    write()
+    return write
+
+
+@pytest.fixture
+def owner(tmp_path):
+    path = tmp_path / "owner.db"
+
+    def made(unit="example"):
+        Ledger.create(path, epsilon=9, delta=1e-5, relation="add-remove", unit=unit).close()
+        return f"--ledger {path}"
+
+    return made
+
+
+def synthesis(data):
+    return QUICK_SYNTHESIS.replace("digits", str(data)) + " --public 0.2"
+
+
+def test_trap_a_row_more_makes_other_rows_public(privet, scans, owner, tmp_path):
+    ledger = owner()
+    assert privet(f"{synthesis(scans())} {ledger} --out {tmp_path / 'a'}").code == 0
+    done = privet(f"{synthesis(scans(0))} {ledger} --out {tmp_path / 'b'}")
+    assert done.code == 3
+    assert "set other rows of the same data aside" in done.err
+    assert not (tmp_path / "b").exists()
+    assert privet(f"{synthesis(scans())} {ledger} --out {tmp_path / 'b'}").code == 0
+
+
+def test_trap_a_run_goes_on_with_the_rows_that_it_began_with(privet, scans, tmp_path):
+    words = f"{QUICK.replace('digits', str(scans()))} --out {tmp_path / 'run'}"
+    assert privet(words).code == 0
+    (tmp_path / "run" / "result.json").unlink()
+    (tmp_path / "run" / "certificate.json").unlink()
+    scans(0)
+    done = privet(f"train --out {tmp_path / 'run'} --resume")
+    assert done.code == 3
+    assert "The rows that are set aside are not those of the run" in done.err
+
+
+def test_trap_users_of_another_column_are_other_units(privet, scans, owner, tmp_path):
+    words = f"{QUICK_SYNTHESIS.replace('digits', str(scans()))} {owner('user')}"
+    assert privet(f"{words} --user who --out {tmp_path / 'a'}").code == 0
+    done = privet(f"{words} --user site --out {tmp_path / 'b'}")
+    assert done.code == 3
+    assert "protected the users of who of the same data, and this run the users of site" in done.err
+
+
+def test_trap_another_target_sets_other_rows_aside(privet, owner, tmp_path):
+    rng, path = np.random.default_rng(0), tmp_path / "guests.csv"
+    rows = [f"{each},{rng.choice(['yes', 'no'])},{rng.integers(5)}" for each in range(400)]
+    path.write_text("\n".join(["age,smokes,stays", *rows]))
+    words = f"synthesize {path} --method dp-merf:size=20,iterations=2 --epsilon 1 --delta 1e-5 "
+    words += f"--public 0.2 --count 9 {owner()}"
+    assert privet(f"{words} --target smokes --out {tmp_path / 'a'}").code == 0
+    done = privet(f"{words} --target stays --out {tmp_path / 'b'}")
+    assert done.code == 3
+    assert "set other rows of the same data aside" in done.err
+
+
+def test_trap_rows_do_not_change_roles(privet, scans, owner, tmp_path):
+    ledger, other = owner(), tmp_path / "others.npz"
+    other.write_bytes(scans(300).read_bytes())
+    scans()
+    words = [
+        QUICK_SYNTHESIS.replace("digits", str(private)) + f" --public {public} {ledger}"
+        for private, public in ((tmp_path / "scans.npz", other), (other, tmp_path / "scans.npz"))
+    ]
+    assert privet(f"{words[0]} --out {tmp_path / 'a'}").code == 0
+    done = privet(f"{words[1]} --dry-run")
+    assert done.code == 3
+    assert "are protected in one of both" in done.err

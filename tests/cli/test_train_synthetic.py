@@ -131,7 +131,17 @@ def test_trap_images_that_a_diffusion_model_made_of_the_private_data_are_refused
     (made / "synthetic").mkdir(parents=True)
     (made / "certificate.json").write_text(json.dumps(nothing_private()))
     (made / "config.json").write_text(json.dumps({"config": {"data": {"source": "digits"}}}))
-    for option in ("--synthetic", "--public"):
-        done = train(f"{option} {made / 'synthetic'}")
+    again = tmp_path / "again"  # of which another diffusion model learned
+    again.mkdir()
+    (again / "certificate.json").write_text(json.dumps(nothing_private()))
+    source = {"source": str(made / "synthetic" / "part-0.parquet")}
+    (again / "config.json").write_text(json.dumps({"config": {"data": source}}))
+    for option in (
+        f"--synthetic {made / 'synthetic'}",
+        f"--public {made / 'synthetic'}",
+        f"--public {made / 'synthetic' / 'part-0.parquet'}",
+        f"--public {again / 'synthetic'}",
+    ):
+        done = train(option)
         assert done.code == 2
         assert "was made of the private data themselves, and without privacy" in done.err

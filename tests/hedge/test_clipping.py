@@ -195,17 +195,21 @@ def test_shorter_floats_are_off_while_norms_are_taken_and_on_again_after():
     seen = []
 
     def vectors(batch):
-        seen.append((torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32))
+        products, convolutions = torch.get_float32_matmul_precision(), torch.backends.mkldnn.conv
+        seen.append((products, torch.backends.cudnn.allow_tf32, convolutions.fp32_precision))
         return batch["x"]
 
     torch.set_float32_matmul_precision("medium")
+    torch.backends.mkldnn.conv.fp32_precision = "bf16"
     try:
         clipped_sum([units(rows(3))], PerRow(vectors, FEATURES), 1.0)
-        assert seen == [("highest", False)]
+        assert seen == [("highest", False, "ieee")]
+        assert torch.backends.mkldnn.conv.fp32_precision == "bf16"
         assert torch.get_float32_matmul_precision() == "medium"
         assert torch.backends.cudnn.allow_tf32
     finally:
         torch.set_float32_matmul_precision("highest")
+        torch.backends.mkldnn.conv.fp32_precision = "none"
 
 
 def test_shapes_that_depend_on_data_are_refused():

@@ -120,4 +120,7 @@ def test_an_arrangement_tells_the_same_rows_in_another_order_apart():
     rows = np.random.default_rng(0).random((200, 3))
     assert Rows({"x": rows}).arrangement == Rows({"x": rows.copy()}).arrangement
     assert Rows({"x": rows}).arrangement != Rows({"x": rows[::-1]}).arrangement
+    swapped = rows.copy()
+    swapped[[5, 7]] = rows[[7, 5]]
+    assert Rows({"x": rows}).arrangement != Rows({"x": swapped}).arrangement
     assert Rows({"x": rows[:0]}).arrangement != Rows({"x": rows[:1]}).arrangement

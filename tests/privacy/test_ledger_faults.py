@@ -241,6 +241,16 @@ def test_what_an_earlier_version_logged_beside_the_file_is_brought_in(tmp_path):
     assert len(Ledger.open(tmp_path / "moved.db").records()) == 1
 
 
+def test_trap_a_log_that_was_in_use_is_brought_in_by_the_next_change(tmp_path):
+    create(tmp_path / "l.db").close()
+    with closing(sqlite3.connect(tmp_path / "l.db")) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        ledger = Ledger.open(tmp_path / "l.db")
+    ledger.reserve(plan=PLAN)
+    shutil.copy(tmp_path / "l.db", tmp_path / "copy.db")
+    assert len(Ledger.open(tmp_path / "copy.db").records()) == 1
+
+
 @pytest.mark.parametrize("replacement", ["nothing", "another ledger", "an older copy"])
 def test_a_file_that_took_the_ledgers_place_is_refused(tmp_path, replacement):
     ledger = create(tmp_path / "l.db")

@@ -112,7 +112,10 @@ def _answer(party: Party, ask: Ask, note: Note) -> Answer:
         private = with_classes(sets.private, agreement, labelled=sets.labelled)
         memory = FolderMemory(folder, agreement.image_shape)
         prepared = _prepared(party, agreement, sets, memory, note)
-        work = _Work(party, ask, folder, memory, prepared, private)
+        if ask.stage == PREPARE:
+            for sentence in sets.notes:
+                note(f"{party.name}: {sentence}")
+        work = _Work(party, ask, folder, memory, prepared, private, sets.caveats)
         return work.images() if agreement.generation != CENTRALISED else work.summed(note)
 
 
@@ -190,6 +193,7 @@ class _Work:
     memory: FolderMemory
     prepared: Prepared
     private: ImageSet
+    caveats: tuple[str, ...]
 
     def summed(self, note: Note) -> Answer:
         """Answer with the noised sum of a stage, from the hedge or the folder; or only agree."""
@@ -279,7 +283,8 @@ class _Work:
     def _certified(self, reservation: Reservation) -> Certificate:
         """Write the certificate down; close the reservation once all of it is spent."""
         choice = encoder_choice(self.party.encoder)
-        public = ("images that all parties of the federation have", *choice.treated_as_public)
+        shared = ("images that all parties of the federation have", *self.caveats)
+        public = (*shared, *choice.treated_as_public)
         certificate = certify(reservation, public=public)
         self.folder.write(CERTIFICATE, certificate.to_json())
         record = reservation.record

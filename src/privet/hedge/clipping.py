@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import NewType
+from typing import Any, NewType
 
 import torch
 from torch import Tensor
@@ -57,14 +57,24 @@ def clip_weights(norms: Tensor, clip_norm: float) -> Tensor:
 def _full_precision(device: torch.device) -> Iterator[None]:
     """Switch off autocast and shorter floats: such a norm may lie below the true one."""
     products, convolutions = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+    on_processors: Any = getattr(torch.backends.mkldnn, "conv", _NoSwitch)
+    before = on_processors.fp32_precision
     torch.set_float32_matmul_precision("highest")
     torch.backends.cudnn.allow_tf32 = False
+    on_processors.fp32_precision = "ieee"
     try:
         with torch.autocast("cpu", enabled=False), torch.autocast(device.type, enabled=False):
             yield
     finally:
         torch.set_float32_matmul_precision(products)
         torch.backends.cudnn.allow_tf32 = convolutions
+        on_processors.fp32_precision = before
+
+
+class _NoSwitch:
+    """Stands in where this version of PyTorch has no shorter floats on processors."""
+
+    fp32_precision = "ieee"
 
 
 def _batch_sum(units: Units, summand: Summand, clip_norm: float) -> Blocks:

@@ -125,7 +125,8 @@ class Rows:
     def arrangement(self) -> int:
         """Which rows are which unit's, as one number: private, and compared within a team.
 
-        Some of the rows themselves go into it, so that the same rows in another order are others.
+        The rows themselves go into it, so that the same rows in another order are others; of
+        columns that are not in memory some rows do.
         """
         found = sha256(self._offsets.astype(np.int64).tobytes())
         if self._order is not None:
@@ -133,7 +134,12 @@ class Rows:
         num_rows = int(self._offsets[-1])
         some = np.unique(np.linspace(0, num_rows - 1, _COMPARED).astype(np.int64))
         for name in sorted(self._columns) if num_rows else ():
-            rows = _tensor(self._columns[name][some], torch.device("cpu")).contiguous()
+            column = self._columns[name]
+            if isinstance(column, np.ndarray):
+                for start in range(0, num_rows, _COMPARED):
+                    found.update(column[start : start + _COMPARED].tobytes())
+                continue
+            rows = _tensor(column[some], torch.device("cpu")).contiguous()
             found.update(rows.view(torch.uint8).numpy().tobytes())
         return int.from_bytes(found.digest()[:7])
 

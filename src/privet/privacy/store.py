@@ -88,6 +88,8 @@ class Store:
         """
         with _LOCK, self._refusals():
             connection = self._connect()
+            if write:
+                _into_one_file(connection)
             try:
                 connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
                 if write:  # on a read-only disk SQLite would begin all the same
@@ -285,7 +287,8 @@ def _connect(path: Path) -> sqlite3.Connection:
 def _into_one_file(connection: sqlite3.Connection) -> None:
     """Bring in what an earlier version kept in a write-ahead log, unless that is in use just now.
 
-    A killed process leaves the log behind, and a ledger that is moved without it forgets spends.
+    A killed process leaves the log behind, and a ledger that is moved without it forgets spends. So
+    it is tried again before every change.
     """
     if connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal":
         connection.execute("PRAGMA busy_timeout = 0")

@@ -17,8 +17,7 @@ from privet.runs.run_folder import CERTIFICATE, CONFIG
 
 def refuse_private(name: str, source: str, private: str) -> None:
     """Refuse a source that overlaps the private data: naming it public does not make it so."""
-    origin = _unprotected_origin(source)
-    if origin is not None and overlap(placed(origin), placed(private)):
+    if any(overlap(placed(each), placed(private)) for each in _unprotected_origins(source)):
         raise ConfigError(
             f"--{name} was made of the private data themselves, and without privacy: make it of "
             "public ones."
@@ -43,9 +42,24 @@ def has_part(source: str, part: str) -> bool:
     return True
 
 
+def _unprotected_origins(source: str) -> list[str]:
+    """What images of diffusion models were made of, one of the other, as far as folders say so."""
+    found: list[str] = []
+    origin = _unprotected_origin(source)
+    while origin is not None and origin not in found:
+        found.append(origin)
+        origin = _unprotected_origin(origin)
+    return found
+
+
 def _unprotected_origin(source: str) -> str | None:
-    """The data that images of a diffusion model were made of, if its run's folder still says so."""
-    for folder in (Path(source), Path(source).parent):
+    """The data that images of a diffusion model were made of, if its run's folder still says so.
+
+    Args:
+        source: a run, its set, or a file of that.
+    """
+    place = Path(source)
+    for folder in (place, place.parent, place.parent.parent):
         files = [folder / each for each in (CERTIFICATE, CONFIG)]
         if not all(each.is_file() for each in files):
             continue
@@ -59,11 +73,14 @@ def _unprotected_origin(source: str) -> str | None:
 
 
 def released_sources(choice: DataChoice) -> tuple[str, ...]:
-    """Name those of public and synthetic rows that are a private release themselves."""
-    public = choice.public if isinstance(part_of(choice.public), str) else None
-    sources = {"public": public, "synthetic": choice.synthetic}
+    """Name those of public, test and synthetic rows that are a private release themselves."""
+    sources = {
+        "public": part_of(choice.public),
+        "test": part_of(choice.test),
+        "synthetic": choice.synthetic,
+    }
     return tuple(
-        name for name, source in sources.items() if source is not None and is_release(source)
+        name for name, source in sources.items() if isinstance(source, str) and is_release(source)
     )
 
 
@@ -83,7 +100,7 @@ def released_note(name: str) -> str:
 def is_release(source: str) -> bool:
     """Whether a certificate lies in a set's file, in its folder, or in that of its run."""
     place = Path(source)
-    files = [each / CERTIFICATE for each in (place, place.parent)]
+    files = [each / CERTIFICATE for each in (place, place.parent, place.parent.parent)]
     found = [each.read_text("utf-8", "replace") for each in files if each.is_file()]
     if place.suffix.lower() == ".npz" and place.is_file():
         found.append(read_text(place, "certificate") or "")

@@ -62,7 +62,7 @@ class Sets(Generic[AnySet]):
             none.
         public_classes: how many classes the public rows have; None if they are the private ones.
         notes: sentences for whoever started the run.
-        released: which of public and synthetic rows are a private release themselves.
+        released: which of public, test and synthetic rows are a private release themselves.
         aside: a digest of the rows that were split off private ones; empty if none were.
         labelled: whether the private rows have labels; else all are of one class.
         users: whose each private row is, for the hedge alone; None where rows are units.

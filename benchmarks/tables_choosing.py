@@ -65,11 +65,12 @@ def _sets_at_one(data: str) -> list[tuple[str, ...]]:
         if row is not None:
             shared = "a linear model" if linear else "images; a CNN learned from them"
             public = "nothing" if method in _WITHOUT_PUBLIC else "photos and letters"
-            name = title if linear else f"`{method}`"
+            name = title if linear else f"`{_TYPED.get(method, method)}`"
             lines.append((shared, public, name, spread(row), _minutes([row["seconds"]])))
     return lines
 
 
+_TYPED = {"dp-mepf-1": "dp-mepf:second=false"}  # as --method takes it
 _WITHOUT_PUBLIC = ("dp-merf", "dp-logistic-pixels")
 
 

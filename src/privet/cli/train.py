@@ -251,7 +251,7 @@ def train(
     noise_seed: NoiseSeed = None,
     dry_run: Annotated[
         bool,
-        option(RUN, "Print the plan; read no private row and write nothing.", None, "--dry-run"),
+        option(RUN, "Print the plan; spend and write nothing.", None, "--dry-run"),
     ] = False,
     resume: Resume = False,
     force: Force = False,

@@ -52,6 +52,12 @@ def test_an_interrupted_demo_goes_on_and_both_jobs_share_one_budget_and_a_page(
     assert json.loads(again.out) == json.loads(result.out)
     check_ledger(out)  # nobody looked at private images once more
 
+    known = (out / "demo.json").read_text()
+    for damaged in ("{}", "[", known.replace('"public": ', '"public": "much", "other": ')):
+        (out / "demo.json").write_text(damaged)
+        refused = privet(f"demo --out {out} --resume")
+        assert refused.code == 4
+        assert "do not fit together" in refused.err
     (out / "notes.txt").write_text("precious")
     with monkeypatch.context() as patch:
         patch.setattr(recipe, "synthesize", stopped)

@@ -375,7 +375,7 @@ def test_refusals_spend_and_write_nothing(tune, tmp_path, words, sentence):
         ("--declared-size 1700", "declare it with --declared-size"),
         ("--trials 3", "Give --trials"),
         ("--try learning_rate=0.3,1", "Give --try at least once"),
-        ("--method dp-sgd", "Give --method"),
+        ("--method dp-sgd", "privet: Give --method"),
         ("--epsilon 2", "Give --epsilon and --delta"),
     ],
 )

@@ -90,11 +90,7 @@ class Finding:
         """The finding as plain JSON values."""
         return {
             "subject": self.subject,
-            "epsilon": self.claim.epsilon,
-            "delta": self.claim.delta,
-            "relation": self.claim.relation.value,
-            "unit": self.claim.unit.value,
-            "accountant": self.claim.accountant,
+            **self.claim.to_json(),
             "lower_bound": _finite(self.bound),
             "confidence": self.confidence,
             "route": self.route,

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 from privet.errors import ConfigError
 
@@ -58,6 +59,16 @@ class Guarantee:
             f"ε = {decimals(round_up(self.epsilon, 3))} at δ = {self.delta:g} "
             f"({self.relation.verb} one {self.unit.value}, {self.accountant})"
         )
+
+    def to_json(self) -> dict[str, Any]:
+        """The ε with everything that belongs to it, as plain JSON values."""
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "relation": self.relation.value,
+            "unit": self.unit.value,
+            "accountant": self.accountant,
+        }
 
 
 def check_epsilon(epsilon: float) -> None:

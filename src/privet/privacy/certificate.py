@@ -103,11 +103,8 @@ class Certificate:
         return {
             "schema": SCHEMA,
             "private": self.private,
-            "epsilon": self.guarantee.epsilon if self.private else None,
-            "delta": self.guarantee.delta,
-            "relation": self.guarantee.relation.value,
-            "unit": self.guarantee.unit.value,
-            "accountant": self.guarantee.accountant,
+            **self.guarantee.to_json(),
+            **({} if self.private else {"epsilon": None}),
             "accountant_version": self.accountant_version,
             "composition_across_runs": self.composition,
             "events": events.to_json(self.plan.events),

@@ -32,11 +32,7 @@ class Quote:
         """The quote as plain JSON values: an ε with everything that belongs to it."""
         return {
             "noise_multiplier": self.noise_multiplier,
-            "epsilon": self.guarantee.epsilon,
-            "delta": self.guarantee.delta,
-            "relation": self.guarantee.relation.value,
-            "unit": self.guarantee.unit.value,
-            "accountant": self.guarantee.accountant,
+            **self.guarantee.to_json(),
             "accountant_version": accountant_version(),
             "events": events.to_json(self.plan.events),
         }

@@ -91,11 +91,7 @@ class TrainingQuote:
             "expected_batch": self.expected_batch,
             "clip_norm": self.mechanism.clip_norm,
             "noise_multiplier": self.mechanism.noise_multiplier,
-            "epsilon": self.guarantee.epsilon,
-            "delta": self.guarantee.delta,
-            "relation": self.guarantee.relation.value,
-            "unit": self.guarantee.unit.value,
-            "accountant": self.guarantee.accountant,
+            **self.guarantee.to_json(),
             "events": events.to_json(self.plan.events),
             **({} if self.release is None else {"release": self.release.to_json()}),
         }

@@ -168,15 +168,10 @@ class TuningQuote:
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values: an ε with everything that belongs to it."""
-        guarantee = self.tuning.guarantee(self.plan)
         return {
             "trials": self.tuning.search.to_json()["trials"],
             "candidates": [self._candidate(each) for each in self.tuning.candidates],
-            "epsilon": guarantee.epsilon,
-            "delta": guarantee.delta,
-            "relation": guarantee.relation.value,
-            "unit": guarantee.unit.value,
-            "accountant": guarantee.accountant,
+            **self.tuning.guarantee(self.plan).to_json(),
             "events": events.to_json(self.plan.events),
         }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,7 +27,7 @@ from privet.learn.equation import INPUTS, TARGETS
 from privet.learn.gradients import trainable
 from privet.learn.keys import Purpose
 from privet.measure import Accuracy, Perplexity, accuracy, perplexity, predictions
-from privet.privacy import Event, Guarantee, Ledger, Plan, PoissonSteps, Reservation, Unit
+from privet.privacy import Event, Guarantee, Plan, PoissonSteps, Reservation, Unit
 from privet.privacy.accountants import PLD
 from privet.public import PublicRows, final_linear
 from privet.recipes.feature_models import CentredHead, features
@@ -162,9 +161,7 @@ class Stage:
             declared=config.declared_size is not None,
             before=self.before,
         )
-        if config.ledger is not None:
-            with closing(Ledger.open(config.ledger)) as ledger:
-                ledger.require_room(plan, config.portion, config.split)
+        config.require_room(plan)
         return mechanism
 
     def guarantee(self, plan: Plan) -> Guarantee:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
 from privet.errors import ConfigError
 from privet.paths import absolute, as_path
-from privet.privacy import Budget, Ledger, Relation, Unit
+from privet.privacy import Budget, Ledger, Plan, Relation, Unit
 from privet.privacy.splits import Split
 from privet.recipes.presets import named
 from privet.runs.data_choice import DataChoice
@@ -49,6 +50,12 @@ class PrivateTerms:
     def split(self) -> Split:
         """Which rows are private, as a ledger compares it between runs."""
         return self.data.split
+
+    def require_room(self, plan: Plan) -> None:
+        """Refuse what the owner's ledger, if there is one, would not pay for."""
+        if self.ledger is not None:
+            with closing(Ledger.open(self.ledger)) as ledger:
+                ledger.require_room(plan, self.portion, self.split)
 
 
 def terms_of(asked: Words, aside: str, *, seeded: bool) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import closing
 from dataclasses import dataclass, replace
 
 import torch
@@ -13,7 +12,7 @@ from privet.data import ImageSet, load
 from privet.data.options import Channels
 from privet.errors import ConfigError
 from privet.hedge import GaussianSum
-from privet.privacy import Ledger, Plan
+from privet.privacy import Plan
 from privet.public import PublicRows, fractal_noise
 from privet.recipes.encoders import lessons_of, needs_nothing_public
 from privet.recipes.map_moments import SpsG
@@ -30,7 +29,6 @@ from privet.recipes.synthesis_methods import (
 )
 from privet.runs.listening import Listener
 from privet.runs.origins import is_release, refuse_private, released_note
-from privet.runs.run_terms import PrivateTerms
 from privet.runs.sets import Sets, read_sets
 from privet.runs.synthesis_config import RELEASED, SynthesisAsked, SynthesisConfig, resolved
 
@@ -95,7 +93,7 @@ class SynthesisStage:
 
     def require_room(self) -> None:
         """Refuse what the owner's ledger would not pay for; nothing is written."""
-        require_ledger_room(self.config, self.plan)
+        self.config.require_room(self.plan)
 
     def prepared(
         self, count: int, memory: Once, listener: Listener, device: torch.device | None = None
@@ -183,13 +181,6 @@ def staged_with(asked: SynthesisAsked, sets: Sets[ImageSet], *, seeded: bool) ->
     _ = stage.mechanisms  # which refuse clip norms that cannot be
     require_memory(max(each.embedding.num_coordinates for each in stage.outline))
     return stage
-
-
-def require_ledger_room(terms: PrivateTerms, plan: Plan) -> None:
-    """Refuse what the owner's ledger, if there is one, would not pay for."""
-    if terms.ledger is not None:
-        with closing(Ledger.open(terms.ledger)) as ledger:
-            ledger.require_room(plan, terms.portion, terms.split)
 
 
 def require_memory(coordinates: int) -> None:

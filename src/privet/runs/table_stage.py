@@ -19,7 +19,7 @@ from privet.runs.reading import public_rows
 from privet.runs.sets import Sets
 from privet.runs.synthesis_config import SynthesisAsked
 from privet.runs.synthesis_quote import SynthesisQuote, guarantee_of, signals_of, warnings
-from privet.runs.synthesis_stage import require_ledger_room, require_memory
+from privet.runs.synthesis_stage import require_memory
 from privet.runs.table_config import TableConfig, check_asked, resolved
 from privet.runs.table_sets import read_table_sets
 
@@ -55,7 +55,7 @@ class TableStage:
 
     def require_room(self) -> None:
         """Refuse what the owner's ledger would not pay for; nothing is written."""
-        require_ledger_room(self.config, self.plan)
+        self.config.require_room(self.plan)
 
     @property
     def signals(self) -> tuple[BlockSignal, ...]:

@@ -92,9 +92,9 @@ class Tuning:
         for each in self.candidates:
             with _named(each.settings):
                 each.mechanism(found)
+        terms.require_room(Plan((found,)))
         if terms.ledger is not None:
             with closing(Ledger.open(terms.ledger)) as ledger:
-                ledger.require_room(Plan((found,)), terms.portion, terms.split)
                 if ledger.secure_noise:
                     require_covered(ledger.budget, Plan((found,)))
         return found

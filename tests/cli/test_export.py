@@ -196,7 +196,7 @@ class TestRefusals:
             ("set", "onnx", "--to is onnx: for a run of 'privet synthesize' choose one of parquet"),
             ("model", "png", "--to is png: for a run of 'privet train' choose one of onnx"),
             ("model", "pickle", "--to is pickle: "),
-            ("nowhere", "npz", "holds no run of 'privet train', 'synthesize', 'merge' or"),
+            ("nowhere", "npz", "holds no run of 'privet train', 'tune', 'synthesize', 'merge'"),
         ],
     )
     def test_forms_that_do_not_fit(self, export, tmp_path, run, to, complaint):

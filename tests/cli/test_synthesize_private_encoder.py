@@ -149,10 +149,10 @@ class TestKilled:
     def test_after_the_last_step_it_is_written_down(self, synthesize, tmp_path, monkeypatch):
         write = FolderMemory._write
 
-        def lost(memory, file, made):
+        def lost(memory, file, made, *metadata):
             if LEARNED in file:
                 raise Killed
-            write(memory, file, made)
+            write(memory, file, made, *metadata)
 
         with monkeypatch.context() as patch:
             patch.setattr(FolderMemory, "_write", lost)

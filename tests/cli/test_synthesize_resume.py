@@ -83,10 +83,10 @@ def test_a_release_that_was_paid_for_and_lost_ends_the_run(
     words, out = f"--encoder {encoder} --method {method}", tmp_path / "run"
     write = FolderMemory._write
 
-    def lost(memory, file, made):
+    def lost(memory, file, made, *metadata):
         if file.startswith("releases"):
             raise Killed
-        write(memory, file, made)
+        write(memory, file, made, *metadata)
 
     with monkeypatch.context() as patch:
         patch.setattr(FolderMemory, "_write", lost)

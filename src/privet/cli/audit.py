@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 app = Table(
     no_args_is_help=True,
-    help="Bound the true ε from below by rows that are made up; attack models of public images.",
+    help="Bound the true ε from below, and attack public images.",
 )
 app.command()(attack)
 

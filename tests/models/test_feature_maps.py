@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from privet.errors import ConfigError
-from privet.models import ConvEncoder, FeatureMaps, WideResNet, convolutions
+from privet.models import ConvEncoder, Encoder, FeatureMaps, WideResNet, convolutions
 
 
 class InPlace(nn.Module):
@@ -142,3 +142,14 @@ def test_convolutions_are_layers_that_may_be_asked_for():
     maps = FeatureMaps(network, names)(pictures(1, 3, 32, 32))
     assert list(maps) == names
     assert all(each.ndim == 4 for each in maps.values())
+
+
+def test_an_encoder_within_is_tried_with_the_rest_and_not_noted(network):
+    """Its own trial on random images would be what the layers are noted to have seen."""
+    encoder = Encoder(network, num_features=network(torch.zeros(1, 3, 8, 8)).shape[1])
+    layers = [f"network.{name}" for name in convolutions(network)]
+    images = torch.rand(5, 3, 8, 8)
+    found = FeatureMaps(encoder, layers)(images)
+    plain = FeatureMaps(network, convolutions(network))(images)
+    for ours, theirs in zip(found.values(), plain.values(), strict=True):
+        torch.testing.assert_close(ours, theirs)

@@ -10,7 +10,7 @@ from typing import Any, Self
 from torch import Tensor, nn
 
 from privet.errors import ConfigError
-from privet.models.independence import refuse_mixing_layers, tried_once
+from privet.models.independence import refuse_mixing_layers, tried_once, within_another
 from privet.models.resize import fitted
 
 
@@ -74,7 +74,7 @@ class FeatureMaps(nn.Module):
                 note = _note(name, found, versions, wanted=len(self.layers))
                 handle = modules[name].register_forward_hook(note)
                 stack.callback(handle.remove)
-            with suppress(_Enough):
+            with suppress(_Enough), within_another():
                 self.network(ready)
         for name in self.layers:
             if name not in found:

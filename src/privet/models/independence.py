@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import chain
 from typing import TypeVar
 from weakref import WeakSet
@@ -23,6 +25,7 @@ Run = Callable[[Tensor], Sequence[Tensor]]
 """From images to what a network makes of them, the image in the first dimension of each."""
 
 _TRIED: WeakSet[nn.Module] = WeakSet()  # not in the modules: they keep nothing between calls
+_WITHIN = ContextVar("within", default=False)
 _TOLERANCE = 1e-3  # of the largest value: far above rounding, far below what mixing does
 
 
@@ -63,13 +66,24 @@ def tried_once(owner: Owner, run_by: Callable[[Owner], Run], like: Tensor) -> No
         run_by: from a copy of the owner to what it makes of images.
         like: see `require_independent`.
     """
-    if owner in _TRIED or torch.compiler.is_compiling():
+    if owner in _TRIED or _WITHIN.get() or torch.compiler.is_compiling():
         return
     trial = copy.deepcopy(owner)
     network = trial.network
     assert isinstance(network, nn.Module)
-    require_independent(network, run_by(trial), like)
+    with within_another():
+        require_independent(network, run_by(trial), like)
     _TRIED.add(owner)
+
+
+@contextmanager
+def within_another() -> Iterator[None]:
+    """Try no network that is a part of another one, which is tried or was: its trial is theirs."""
+    token = _WITHIN.set(True)
+    try:
+        yield
+    finally:
+        _WITHIN.reset(token)
 
 
 @torch.no_grad()

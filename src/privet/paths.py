@@ -26,21 +26,36 @@ def absolute(path: str | os.PathLike[str]) -> str:
     return str(as_path(path).resolve())
 
 
-def overlap(place: str, other: str) -> bool:
+class Overlaps:
     """Whether two places have a file in common, by whatever name, or one lies within the other.
 
-    Args:
-        place: an absolute path; anything else is a name, which is equal to itself alone.
-        other: likewise.
+    A place is an absolute path; anything else is a name, which is equal to itself alone. Files are
+    looked at once, when a place is first asked for.
     """
-    ours, theirs = Path(place), Path(other)
-    if ours == theirs:
-        return True
-    if not (ours.is_absolute() and theirs.is_absolute()):
-        return False
-    if theirs in ours.parents or ours in theirs.parents:
-        return True
-    return not _files(ours).isdisjoint(_files(theirs))
+
+    def __init__(self) -> None:
+        self._known: dict[Path, frozenset[tuple[int, int]]] = {}
+
+    def __call__(self, place: str, other: str) -> bool:
+        """Whether these two do."""
+        ours, theirs = Path(place), Path(other)
+        if ours == theirs:
+            return True
+        if not (ours.is_absolute() and theirs.is_absolute()):
+            return False
+        if theirs in ours.parents or ours in theirs.parents:
+            return True
+        return not self._files(ours).isdisjoint(self._files(theirs))
+
+    def _files(self, place: Path) -> frozenset[tuple[int, int]]:
+        if place not in self._known:
+            self._known[place] = frozenset(_files(place))
+        return self._known[place]
+
+
+def overlap(place: str, other: str) -> bool:
+    """Do as `Overlaps` for two places."""
+    return Overlaps()(place, other)
 
 
 def _files(place: Path) -> set[tuple[int, int]]:

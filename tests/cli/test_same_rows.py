@@ -5,6 +5,7 @@ import pytest
 
 from privet.data import load
 from privet.privacy import Ledger
+from privet.runs import tuning
 from tests.cli.runs import QUICK, QUICK_SYNTHESIS
 
 
@@ -57,6 +58,35 @@ def test_trap_a_run_goes_on_with_the_rows_that_it_began_with(privet, scans, tmp_
     (tmp_path / "run" / "certificate.json").unlink()
     scans(0)
     done = privet(f"train --out {tmp_path / 'run'} --resume")
+    assert done.code == 3
+    assert "The rows that are set aside are not those of the run" in done.err
+
+
+def test_trap_a_finished_run_is_measured_on_the_rows_that_it_set_aside(privet, scans, tmp_path):
+    words = f"{QUICK.replace('digits', str(scans()))} --out {tmp_path / 'run'}"
+    assert privet(words).code == 0
+    scans(0)
+    done = privet(f"evaluate {tmp_path / 'run'}")
+    assert done.code == 3
+    assert "The rows that are set aside are not those of the run" in done.err
+    scans()
+    assert privet(f"evaluate {tmp_path / 'run'}").code == 0
+
+
+def test_trap_a_tuning_goes_on_with_the_rows_that_it_began_with(
+    privet, scans, tmp_path, monkeypatch
+):
+    words = f"{QUICK.replace('train digits', f'tune {scans()}')} --declared-size 500 --trials 2 "
+    words += f"--try learning_rate=0.3,1 --out {tmp_path / 'run'}"
+    with monkeypatch.context() as patch:
+
+        def stopped(*_, **__):
+            raise KeyboardInterrupt
+
+        patch.setattr(tuning, "_score", stopped)
+        assert privet(words).code != 0
+    scans(0)
+    done = privet(f"tune --out {tmp_path / 'run'} --resume")
     assert done.code == 3
     assert "The rows that are set aside are not those of the run" in done.err
 

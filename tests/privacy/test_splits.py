@@ -65,8 +65,26 @@ def test_trap_a_folder_and_a_file_in_it_are_the_same_data(owner, tmp_path):
         owner.declare_portion(name)
     owner.reserve(plan=PLAN, split=Split(source=str(folder)), portion="spring", label="first")
     for place in (folder / "train-images", tmp_path / "link", tmp_path):
+        other = Split(source=str(place))
+        with pytest.raises(PrivacyError, match="read the same data in the portion 'spring'"):
+            owner.reserve(plan=PLAN, split=other, portion="autumn")
         with pytest.raises(PrivacyError, match="name the data as it did"):
-            owner.reserve(plan=PLAN, split=Split(source=str(place)), portion="autumn")
+            owner.reserve(plan=PLAN, split=replace(other, aside="--public 9 --seed 0"))
+    owner.reserve(plan=PLAN, split=Split(source=str(tmp_path)))  # adds up with all of them
+
+
+def test_files_are_looked_at_once_and_while_nobody_waits(owner, tmp_path, monkeypatch):
+    looked, places = [], [tmp_path / name for name in ("a", "b", "c")]
+    monkeypatch.setattr("privet.paths._files", lambda place: looked.append(place) or {(0, place)})
+    for place in places:
+        owner.reserve(plan=PLAN, split=Split(source=str(place), others=(str(tmp_path / "p"),)))
+        assert len(looked) == len(set(looked))
+        looked.clear()
+
+
+def test_a_digest_that_is_not_known_says_nothing(owner):
+    owner.reserve(plan=PLAN, split=replace(SPLIT, digest=""))
+    owner.reserve(plan=PLAN, split=SPLIT)
 
 
 def test_a_run_that_read_nothing_binds_nobody(owner):

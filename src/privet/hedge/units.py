@@ -126,7 +126,7 @@ class Rows:
         """Which rows are which unit's, as one number: private, and compared within a team.
 
         The rows themselves go into it, so that the same rows in another order are others; of
-        columns that are not in memory some rows do.
+        columns that are no plain array some rows do.
         """
         found = sha256(self._offsets.astype(np.int64).tobytes())
         if self._order is not None:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from privet.errors import BudgetExceeded, ConfigError, PrivacyError
+from privet.paths import Overlaps
 from privet.privacy.accountants import tightest
 from privet.privacy.allowance import release_sigma
 from privet.privacy.budget import (
@@ -238,13 +239,15 @@ class Ledger:
             record: a new reservation, or one whose plan was just fixed.
             before: the record until then; refused if it was changed meanwhile.
         """
-        self._alone(record, self.records())  # warms the caches: not while others wait
+        overlap, known = Overlaps(), self.records()
+        self._alone(record, known)  # warms the caches: not while others wait
+        refuse_other_splits(record, self._used(known) if before is None else (), overlap)
         with self.books(write=True) as books:
             records = books.records()
             if before is not None and before not in records:
                 raise PrivacyError(f"Reservation {record.id} was changed by someone else.")
             if before is None:
-                refuse_other_splits(record, self._used(records))
+                refuse_other_splits(record, self._used(records), overlap)
             alone = self._alone(record, records)
             if alone is not None:
                 write = books.add if before is None else books.update

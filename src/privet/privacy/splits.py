@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from privet.errors import PrivacyError
-from privet.paths import overlap
+from privet.paths import Overlaps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,7 +21,8 @@ class Split:
     Args:
         source: the place of all rows.
         aside: what is taken of them for public use or for tests, in words; empty if nothing is.
-        digest: a digest of those rows, which tells whether others are taken another time.
+        digest: a digest of those rows, which tells whether others are taken another time; empty
+            where it is not known.
         user: what says whose each row is; empty where rows are units.
         others: places of other rows that the run treats as not private.
     """
@@ -43,7 +44,9 @@ class Split:
         return {**asdict(self), "others": list(self.others)}
 
 
-def refuse_other_splits(record: Record, others: Iterable[Record]) -> None:
+def refuse_other_splits(
+    record: Record, others: Iterable[Record], overlap: Overlaps | None = None
+) -> None:
     """Refuse a run whose public rows another run protects, or that means other rows or users.
 
     Guarantees:
@@ -51,21 +54,23 @@ def refuse_other_splits(record: Record, others: Iterable[Record]) -> None:
         of one user and in one portion. Without that no ledger could promise anything: what is
         public in one run leaves it without noise. Sources are the same if files of them are: only
         their owner knows of copies.
+
+    Args:
+        record: the run.
+        others: all runs that it is to go together with.
+        overlap: what is known of places already, since files take long to look at.
     """
+    overlap = Overlaps() if overlap is None else overlap
     for other in others:
-        if record.split is None or other.split is None:
+        ours, theirs = record.split, other.split
+        if ours is None or theirs is None:
             continue
-        if record.split.source == other.split.source:
-            _refuse_other_rows(record.split, other.split, other.label)
+        if overlap(ours.source, theirs.source):
+            _refuse_other_rows(ours, theirs, other.label)
             _refuse_other_portion(record, other)
-        elif overlap(record.split.source, other.split.source):
-            raise PrivacyError(
-                f"{other.label} read {other.split.source}, which has rows of {record.split.source} "
-                "in it, or the other way round: name the data as it did."
-            )
-        for ours, theirs in ((record.split, other.split), (other.split, record.split)):
-            for place in ours.others:
-                if overlap(place, theirs.source):
+        for one, another in ((ours, theirs), (theirs, ours)):
+            for place in one.others:
+                if another.source != one.source and overlap(place, another.source):
                     raise PrivacyError(
                         f"Rows of {place} are protected in one of both, {other.label} or this run, "
                         "and not private in the other: give this run other rows, or a ledger of "
@@ -79,13 +84,18 @@ def _refuse_other_rows(ours: Split, theirs: Split, label: str) -> None:
             f"{label} protected {_units(theirs)} of the same data, and this run {_units(ours)}: "
             "one guarantee is of one kind of unit, so give both the same --user."
         )
+    if ours.source != theirs.source and (ours.aside or theirs.aside):
+        raise PrivacyError(
+            f"{label} read {theirs.source}, which has rows of {ours.source} in it, or the other "
+            "way round, and rows are set aside: name the data as it did."
+        )
     if ours.aside != theirs.aside:
         raise PrivacyError(
             f"{label} set {theirs.aside or 'nothing'} aside of the same data, and this run "
             f"{ours.aside or 'nothing'}: rows that one protects would be public in the other, so "
             "give both the same --public, --test and --seed."
         )
-    if ours.digest != theirs.digest:
+    if "" not in (ours.digest, theirs.digest) and ours.digest != theirs.digest:
         raise PrivacyError(
             f"{label} set other rows of the same data aside, so that rows which it protects would "
             "be public in this run: the data have changed, or are read in another form (--target, "

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privet.errors import PrivacyError
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -20,14 +22,30 @@ _AT_ONCE = 256
 _BETWEEN = "\x1f"
 
 
-def digest(parts: Mapping[str, Iterable[bytes] | None]) -> str:
-    """Make a digest of parts by their names; empty if there are none.
+def digests(parts: Mapping[str, Iterable[bytes] | None], known: str = "") -> str:
+    """Make a digest of each part, after its name; empty if there are none.
 
     Args:
         parts: what each part consists of; None for a part that nobody asked for.
+        known: what a run remembers of its parts, which must be the same; empty if there is none.
+
+    Raises:
+        PrivacyError: if one is another now.
     """
     found = {name: _digest(part) for name, part in parts.items() if part is not None}
-    return _digest(f"{name} {each}".encode() for name, each in found.items()) if found else ""
+    words = known.split()
+    for name, before in zip(words[::2], words[1::2], strict=True):
+        require_same_rows(before, found.get(name, before))
+    return " ".join(f"{name} {each}" for name, each in found.items())
+
+
+def require_same_rows(before: str, now: str) -> None:
+    """Refuse to go on with other rows than a run set aside; unless nothing is known of those."""
+    if before and before != now:
+        raise PrivacyError(
+            "The rows that are set aside are not those of the run, so that rows which it protects "
+            "would be public: bring the data back as they were, or start another run."
+        )
 
 
 def image_bytes(images: ImageSet | None) -> Iterator[bytes] | None:

@@ -35,7 +35,7 @@ class DataChoice:
         user: the column, or the array of an archive, that says whose each row is; None where rows,
             not users, are units.
         seed: the seed of the split.
-        aside: a digest of the rows that are split off, once they were read; else empty.
+        aside: digests of the rows that are split off, once they were read; else empty.
     """
 
     source: str

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-from privet.errors import ConfigError, PrivacyError
+from privet.errors import ConfigError
 from privet.paths import absolute, as_path
 from privet.privacy import Unit
 from privet.recipes.encoder_names import placed_encoders
@@ -16,11 +16,10 @@ from privet.recipes.row_kinds import RowKind
 from privet.recipes.saved_transformers import is_gpt2
 from privet.recipes.slots import FORMS
 from privet.recipes.training_config import TrainingConfig
+from privet.runs.aside import require_same_rows
 from privet.runs.data_choice import DataChoice
 from privet.runs.run_terms import PrivateTerms
 from privet.runs.run_words import Words
-
-_ASIDE = "data.aside "
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,6 +156,10 @@ class Saved(Protocol):
     """A configuration as a run remembers it."""
 
     @property
+    def data(self) -> DataChoice:
+        """Where rows come from."""
+
+    @property
     def seeded(self) -> bool:
         """Whether noise comes from a seed."""
 
@@ -171,16 +174,17 @@ def require_same(run: Saved, now: Saved) -> None:
             "A run with seeded noise needs the same --noise-seed again, and no other run may have "
             "one."
         )
-    difference = first_difference(run.to_json(), now.to_json())
-    if difference is not None and difference.startswith(_ASIDE):
-        raise PrivacyError(
-            "The rows that are set aside are not those of the run, so that it would publish rows "
-            "that it protects: bring the data back as they were, or start another run."
-        )
+    difference = first_difference(_but_rows(run), _but_rows(now))
     if difference is not None:
         raise ConfigError(
             f"The setting {difference}: resume with the same settings, or start another run."
         )
+    require_same_rows(run.data.aside, now.data.aside)
+
+
+def _but_rows(config: Saved) -> dict[str, Any]:
+    body = config.to_json()
+    return {**body, "data": {**body["data"], "aside": None}}
 
 
 def first_difference(run: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:

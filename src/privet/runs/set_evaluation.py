@@ -21,7 +21,7 @@ from torch import Tensor
 from privet.data import ImageSet
 from privet.data.contact_sheet import draw_contact_sheet
 from privet.data.guard import shown
-from privet.errors import ConfigError, DataError
+from privet.errors import ConfigError, DataError, PrivacyError
 from privet.hedge import Hedge
 from privet.privacy import Ledger, Unit
 from privet.privacy.certificate import promise
@@ -328,7 +328,7 @@ def _seen(folder: RunFolder, config: SetConfig, note: Callable[[str], object]) -
     """Read public images that the run learned from, and never private ones; None without such."""
     try:
         found = _public_images(folder, config)
-    except (ConfigError, DataError) as error:
+    except (ConfigError, DataError, PrivacyError) as error:
         note(f"Memorisation is left out, since public images of the run are not there: {error}")
         return None
     return None if found is None else PublicRows.from_images(found)

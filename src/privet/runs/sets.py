@@ -15,7 +15,7 @@ from privet.data.guard import GIB, shown
 from privet.data.image_users import image_users
 from privet.data.options import Channels, parse_size
 from privet.errors import ConfigError
-from privet.runs.aside import digest, image_bytes
+from privet.runs.aside import digests, image_bytes
 from privet.runs.data_choice import DataChoice, part_of
 from privet.runs.origins import (
     has_part,
@@ -136,7 +136,7 @@ def read_sets(
         public_classes=others,
         notes=tuple(notes),
         released=released,
-        aside=digest(aside),
+        aside=digests(aside, choice.aside),
         labelled=private.class_names != UNLABELLED,
         users=split.users,
     )

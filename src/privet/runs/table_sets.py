@@ -13,7 +13,7 @@ from privet.data.table_set import TableSet, strata
 from privet.data.tables import read_table
 from privet.data.users import user_ids
 from privet.errors import ConfigError
-from privet.runs.aside import digest, table_bytes
+from privet.runs.aside import digests, table_bytes
 from privet.runs.data_choice import DataChoice, part_of
 from privet.runs.origins import refuse_private, released_note, released_sources
 from privet.runs.sets import Sets
@@ -74,7 +74,7 @@ def read_table_sets(choice: DataChoice, schema: Schema | None = None) -> Sets[Ta
         synthetic=_synthetic(choice, schema),
         notes=(*notes, *map(released_note, released)),
         released=released,
-        aside=digest(own),
+        aside=digests(own, choice.aside),
         users=users,
     )
 

@@ -11,7 +11,7 @@ from privet.data.split import divided, divided_by_user
 from privet.data.tables import SUFFIXES
 from privet.data.text import Texts, TextSet, read_sequences, read_texts, vocabulary_of
 from privet.errors import ConfigError
-from privet.runs.aside import digest, text_bytes
+from privet.runs.aside import digests, text_bytes
 from privet.runs.data_choice import DataChoice, Part, part_of
 from privet.runs.origins import refuse_private, released_note, released_sources
 from privet.runs.sets import Sets
@@ -58,7 +58,7 @@ def read_text_sets(choice: DataChoice, vocabulary: tuple[str, ...] | None = None
         synthetic=sets["synthetic"],
         notes=tuple(map(released_note, released)),
         released=released,
-        aside=digest({name: text_bytes(parts[name]) for name in shares}),
+        aside=digests({name: text_bytes(parts[name]) for name in shares}, choice.aside),
         users=users,
     )
 

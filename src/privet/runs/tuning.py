@@ -33,6 +33,7 @@ from privet.errors import ConfigError, PrivacyError, Stopped
 from privet.learn.training import Diverged
 from privet.privacy import Ledger, Plan, Reservation, Selection
 from privet.privacy.store import BESIDE
+from privet.runs.aside import require_same_rows
 from privet.runs.listening import News, StepListener
 from privet.runs.run import train
 from privet.runs.run_config import Asked, first_difference
@@ -97,12 +98,15 @@ def _begin(
         kept = folder.clear()
         if kept is not None:
             listener.note(f"The earlier run's ledger is kept as {kept}: what it spent stays spent.")
-        body = {"asked": asked.placed().given, "search": search.to_json()}
-        seeded = session.noise_seed is not None
-        folder.write(
-            CONFIG,
-            {"schema": folder.schema, "privet_version": __version__, **body, "seeded": seeded},
-        )
+        body = {
+            "schema": folder.schema,
+            "privet_version": __version__,
+            "asked": asked.placed().given,
+            "search": search.to_json(),
+            "aside": tuning.terms.data.aside,
+            "seeded": session.noise_seed is not None,
+        }
+        folder.write(CONFIG, body)
         state = TuningState.new(folder, tuning.terms.ledger)
         return _run(tuning, lambda: chosen, state, session, folder, listener)
 
@@ -128,6 +132,7 @@ def _resume(
             noise_seed=session.noise_seed,
             device=session.device,
         )
+        require_same_rows(stored.get("aside", ""), tuning.terms.data.aside)
         begun = folder.has(TUNING)
         state = TuningState.read(folder) if begun else TuningState.new(folder, tuning.terms.ledger)
         return _run(tuning, tuning.selection, state, session, folder, listener)
@@ -280,6 +285,8 @@ def _score(
         found = train(candidate.as_trial, own, listener, trial).summary["test"]
     except Diverged:
         return None
+    own_rows = place.read(CONFIG)["config"]["data"]["aside"]  # it read the data once more
+    require_same_rows(candidate.config.data.aside, own_rows)
     if "perplexity" in found:
         return -float(found["perplexity"])
     return float(found["accuracy"])

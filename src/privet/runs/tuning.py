@@ -251,6 +251,8 @@ def _tried(
         reservation.require_live()
         candidate = tuning.candidates[state.order[state.done]]
         score = _score(candidate, state.done, reservation, session, folder, Hushed(listener))
+        trial = RunFolder(_place(folder, state.done)).read(CONFIG)["config"]
+        require_same_rows(candidate.config.data.aside, trial["data"]["aside"])
         best = {}
         if score is not None and (state.score is None or score > state.score):
             best = {"best": state.done, "score": score}
@@ -285,8 +287,6 @@ def _score(
         found = train(candidate.as_trial, own, listener, trial).summary["test"]
     except Diverged:
         return None
-    own_rows = place.read(CONFIG)["config"]["data"]["aside"]  # it read the data once more
-    require_same_rows(candidate.config.data.aside, own_rows)
     if "perplexity" in found:
         return -float(found["perplexity"])
     return float(found["accuracy"])

@@ -105,15 +105,13 @@ def _answer(party: Party, ask: Ask, note: Note) -> Answer:
     check(agreement.system, agreement.image_shape)
     with folder.claimed():
         _agree(party, agreement, folder)
-        if ask.stage == PREPARE:
-            for sentence in delta_warnings(party.delta, party.declared_size, "image"):
-                note(f"{party.name}: {sentence}")
         sets = read_sets(party.choice, require_labels=False)
         private = with_classes(sets.private, agreement, labelled=sets.labelled)
         memory = FolderMemory(folder, agreement.image_shape)
         prepared = _prepared(party, agreement, sets, memory, note)
         if ask.stage == PREPARE:
-            for sentence in sets.notes:
+            warnings = delta_warnings(party.delta, party.declared_size, "image")
+            for sentence in (*sets.notes, *warnings):
                 note(f"{party.name}: {sentence}")
         work = _Work(party, ask, folder, memory, prepared, private, sets.caveats)
         return work.images() if agreement.generation != CENTRALISED else work.summed(note)

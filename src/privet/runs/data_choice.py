@@ -80,9 +80,14 @@ class DataChoice:
         return Unit.EXAMPLE if self.user is None else Unit.USER
 
     @property
+    def parts(self) -> dict[str, Part]:
+        """What is public and what is for tests: shares and counts of the source, or places."""
+        return {"public": part_of(self.public), "test": part_of(self.test)}
+
+    @property
     def split(self) -> Split:
         """Which rows of the source are private, as a ledger compares it between runs."""
-        parts = {"public": part_of(self.public), "test": part_of(self.test)}
+        parts = self.parts
         shares = {name: part for name, part in parts.items() if part and not isinstance(part, str)}
         words = " ".join(f"--{name} {part}" for name, part in shares.items())
         places = [part for part in (*parts.values(), self.synthetic) if isinstance(part, str)]

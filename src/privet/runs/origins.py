@@ -11,7 +11,7 @@ from privet.errors import ConfigError, DataError
 from privet.paths import overlap
 from privet.plain_json import WRONG_VALUES
 from privet.privacy.certificate import PUBLIC_SCHEMA
-from privet.runs.data_choice import DataChoice, part_of, placed
+from privet.runs.data_choice import DataChoice, placed
 from privet.runs.run_folder import CERTIFICATE, CONFIG
 
 
@@ -74,11 +74,7 @@ def _unprotected_origin(source: str) -> str | None:
 
 def released_sources(choice: DataChoice) -> tuple[str, ...]:
     """Name those of public, test and synthetic rows that are a private release themselves."""
-    sources = {
-        "public": part_of(choice.public),
-        "test": part_of(choice.test),
-        "synthetic": choice.synthetic,
-    }
+    sources = {**choice.parts, "synthetic": choice.synthetic}
     return tuple(
         name for name, source in sources.items() if isinstance(source, str) and is_release(source)
     )

@@ -16,7 +16,7 @@ from privet.data.image_users import image_users
 from privet.data.options import Channels, parse_size
 from privet.errors import ConfigError
 from privet.runs.aside import digests, image_bytes
-from privet.runs.data_choice import DataChoice, part_of
+from privet.runs.data_choice import DataChoice
 from privet.runs.origins import (
     has_part,
     refuse_private,
@@ -105,8 +105,7 @@ def read_sets(
     private = read(choice.source, choice, unread=unread)
     notes: list[str] = []
     parts: dict[str, float | int | ImageSet | None] = {}
-    for name, text in (("public", choice.public), ("test", choice.test)):
-        part = part_of(text)
+    for name, part in choice.parts.items():
         if isinstance(part, str):
             refuse_private(name, part, choice.source)
             parts[name] = _fitting(name, part, choice, private, notes, read)

@@ -14,7 +14,7 @@ from privet.data.tables import read_table
 from privet.data.users import user_ids
 from privet.errors import ConfigError
 from privet.runs.aside import digests, table_bytes
-from privet.runs.data_choice import DataChoice, part_of
+from privet.runs.data_choice import DataChoice
 from privet.runs.origins import refuse_private, released_note, released_sources
 from privet.runs.sets import Sets
 
@@ -91,8 +91,7 @@ def _parts(
     table = read_table(choice.source)
     shares: dict[str, float | int | None] = {}
     others: dict[str, str] = {}
-    for name, text in (("public", choice.public), ("test", choice.test)):
-        part = part_of(text)
+    for name, part in choice.parts.items():
         if isinstance(part, str):
             refuse_private(name, part, choice.source)
             others[name] = part

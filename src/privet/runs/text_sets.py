@@ -12,7 +12,7 @@ from privet.data.tables import SUFFIXES
 from privet.data.text import Texts, TextSet, read_sequences, read_texts, vocabulary_of
 from privet.errors import ConfigError
 from privet.runs.aside import digests, text_bytes
-from privet.runs.data_choice import DataChoice, Part, part_of
+from privet.runs.data_choice import DataChoice
 from privet.runs.origins import refuse_private, released_note, released_sources
 from privet.runs.sets import Sets
 
@@ -36,7 +36,7 @@ def read_text_sets(choice: DataChoice, vocabulary: tuple[str, ...] | None = None
     """
     causal = _causal(choice)
     parts, users = _parts(choice)
-    shares = [name for name in ("public", "test") if not isinstance(_given(choice, name), str)]
+    shares = [name for name, part in choice.parts.items() if not isinstance(part, str)]
     if vocabulary is None:
         if parts["public"] is None:
             raise ConfigError(
@@ -77,8 +77,7 @@ def _parts(
     text = _read(choice)
     shares: dict[str, float | int | None] = {}
     others: dict[str, NDArray[np.object_] | None] = {"synthetic": None}
-    for name in ("public", "test"):
-        part = _given(choice, name)
+    for name, part in choice.parts.items():
         if isinstance(part, str):
             refuse_private(name, part, choice.source)
             others[name] = _other(part, choice)
@@ -93,10 +92,6 @@ def _parts(
     found = {"private": places.private, "public": places.public, "test": places.test}
     own = {name: None if rows is None else text.sequences[rows] for name, rows in found.items()}
     return own | others, None if text.users is None else text.users[places.private]
-
-
-def _given(choice: DataChoice, name: str) -> Part:
-    return part_of(getattr(choice, name))
 
 
 def _read(choice: DataChoice) -> Texts:

@@ -1,12 +1,14 @@
 """All runs of one ledger, and all sittings of one run, mean the same private rows."""
 
+import shutil
+
 import numpy as np
 import pytest
 
 from privet.data import load
 from privet.privacy import Ledger
 from privet.runs import tuning
-from tests.cli.runs import QUICK, QUICK_SYNTHESIS
+from tests.cli.runs import QUICK, QUICK_SYNTHESIS, SYSTEMS
 
 
 @pytest.fixture
@@ -123,3 +125,57 @@ def test_trap_rows_do_not_change_roles(privet, scans, owner, tmp_path):
     done = privet(f"{words[1]} --dry-run")
     assert done.code == 3
     assert "are protected in one of both" in done.err
+
+
+THROUGH_ENCODER = f"synthesize {{}} --method {SYSTEMS['sps-g']} --epsilon 2 --delta 1e-5 --count 60"
+TAUGHT = "learned from rows of the private data"
+
+
+@pytest.fixture
+def taught(privet, scans, tmp_path):
+    """Teach an encoder by a fifth of the scans, and name its file."""
+
+    def run(out, words):
+        return privet(f"{THROUGH_ENCODER.format(scans())} --out {tmp_path / out} {words}")
+
+    done = run("teacher", "--public 0.2 --encoder conv:epochs=1")
+    assert done.code == 0, done.err
+    return tmp_path / "teacher" / "steps" / "encoder.safetensors", run
+
+
+@pytest.mark.parametrize("public", ["0.1", "0.2 --seed 1", "0.2 --test 0.1", "digits"])
+def test_trap_rows_that_taught_a_saved_encoder_are_protected_elsewhere(taught, tmp_path, public):
+    file, run = taught
+    place = shutil.copy(file, tmp_path / "copy.safetensors")
+    done = run("student", f"--public {public} --encoder {place}")
+    assert (done.code, TAUGHT in done.err) == (3, True), done.err
+    assert not (tmp_path / "student").exists()
+
+
+def test_a_saved_encoder_serves_runs_that_protect_the_same_rows(taught):
+    file, run = taught
+    assert run("student", f"--public 0.2 --encoder {file}").code == 0
+
+
+def test_a_saved_encoder_serves_other_data(privet, taught, tmp_path):
+    file, _ = taught
+    words = f"--public 0.2 --encoder {file} --out {tmp_path / 'other'}"
+    done = privet(f"{THROUGH_ENCODER.format('digits')} {words}")
+    assert done.code == 0, done.err
+
+
+def test_an_encoder_that_no_public_rows_taught_serves_everyone(taught, tmp_path):
+    _, run = taught
+    assert run("fractals", "--public 0.2 --encoder procedural:images=9,epochs=1").code == 0
+    file = tmp_path / "fractals" / "steps" / "encoder.safetensors"
+    done = run("student", f"--public 0.1 --encoder {file}")
+    assert done.code == 0, done.err
+
+
+def test_trap_a_cached_encoder_does_not_say_what_taught_it(taught, tmp_path, monkeypatch):
+    monkeypatch.setenv("PRIVET_CACHE", str(tmp_path / "cache"))
+    _, run = taught
+    assert run("fills", "--public 0.3 --encoder conv:epochs=1").code == 0
+    [file] = (tmp_path / "cache").iterdir()
+    done = run("student", f"--public 0.1 --encoder {file}")
+    assert (done.code, "is of the cache" in done.err) == (3, True), done.err

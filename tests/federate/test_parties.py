@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from privet.data import load
 from privet.errors import ConfigError, DataError, PrivacyError, PrivetError
@@ -26,11 +27,15 @@ from privet.federate.messages import PREPARE
 from privet.federate.party import simulated_parties
 from privet.federate.sums import checked_sum
 from privet.hedge import NoisySum
+from privet.models import ConvEncoder
 from privet.privacy import Ledger
 from privet.privacy.federated import FederatedCertificate
+from privet.recipes.public_encoders import Pretrained
 from privet.recipes.synthesis_methods import stage_release
 from privet.release import Moments
+from privet.runs.data_choice import DataChoice
 from privet.runs.folder_memory import probe_of
+from privet.runs.teachers import origin_of
 from tests.federate.small import (
     ENCODER,
     STAGED,
@@ -383,6 +388,21 @@ def test_trap_shared_images_that_are_a_release_are_named(tmp_path):
         assert made.refusal is None
     assert any("are a private release themselves" in each for each in notes)
     assert any("public rows that are a private release" in each for each in made.certificate.public)
+
+
+def test_trap_an_encoder_that_a_partys_own_rows_taught_is_refused(tmp_path):
+    """Public ones, says the run that taught it; here they are private."""
+    parties = parties_in(tmp_path)
+    data = parties["ant"].data
+    choice = DataChoice(source=data, public=data)
+    weights = ConvEncoder(1).state_dict()
+    file = tmp_path / "encoder.safetensors"
+    save_file(weights, file, origin_of(Pretrained(), choice))
+    ask, _ = first_ask(server_in(tmp_path), PREPARE)
+    notes = []
+    made = answer(replace(parties["ant"], encoder=str(file)), ask, notes.append)
+    assert made.refusal is Refusal.GUARANTEE
+    assert "learned from rows of the private data" in notes[0]
 
 
 def test_what_goes_wrong_stays_with_the_party(tmp_path):

@@ -108,7 +108,7 @@ class TestKey:
 
     def test_another_version_has_another(self, monkeypatch):
         before = key_of(training())
-        monkeypatch.setattr(encoder_cache, "_SCHEMA", "privet.encoder/2")
+        monkeypatch.setattr(encoder_cache, "SCHEMA", "privet.encoder/2")
         assert key_of(training()) != before
 
 

@@ -38,6 +38,7 @@ from privet.runs.run_ledger import find_or_reserve, open_ledger
 from privet.runs.run_terms import delta_warnings
 from privet.runs.sets import Sets, read_sets
 from privet.runs.synthesis_stage import require_memory
+from privet.runs.teachers import origin_of, refuse_taught
 
 _ROWS_PER_BATCH = 500
 Note = Callable[[str], None]
@@ -107,7 +108,9 @@ def _answer(party: Party, ask: Ask, note: Note) -> Answer:
         _agree(party, agreement, folder)
         sets = read_sets(party.choice, require_labels=False)
         private = with_classes(sets.private, agreement, labelled=sets.labelled)
-        memory = FolderMemory(folder, agreement.image_shape)
+        encoder = encoder_choice(party.encoder)
+        refuse_taught(encoder, party.choice)
+        memory = FolderMemory(folder, agreement.image_shape, origin_of(encoder, party.choice))
         prepared = _prepared(party, agreement, sets, memory, note)
         if ask.stage == PREPARE:
             warnings = delta_warnings(party.delta, party.declared_size, "image")

@@ -28,6 +28,7 @@ from privet.privacy import Budget, Relation
 from privet.privacy.certificate import Certificate
 from privet.privacy.federated import FederatedCertificate
 from privet.recipes.choices import Situation
+from privet.recipes.encoder_names import encoder_choice
 from privet.recipes.releases import (
     USUAL_SIZE,
     Drawn,
@@ -39,6 +40,7 @@ from privet.recipes.releases import (
 )
 from privet.recipes.synthesis_methods import Prepared, check, matched, stage_release
 from privet.release import Embedding
+from privet.runs.data_choice import DataChoice
 from privet.runs.encoder_cache import CachedEncoders, cache_folder
 from privet.runs.folder_memory import FolderMemory, probe_of
 from privet.runs.listening import Listener, Silent
@@ -48,6 +50,7 @@ from privet.runs.set_card import write_card
 from privet.runs.synthesis_config import chosen_system
 from privet.runs.synthesis_images import write_shards, write_sheet
 from privet.runs.synthesis_stage import require_memory
+from privet.runs.teachers import origin_of
 
 _SCALE = "noise scale"
 _SHARD = 1000
@@ -201,7 +204,9 @@ def conduct(server: Server, ask_all: AskAll, listener: Listener | None = None) -
         if folder.has(RESULT):
             listener.note("The federation is done already.")
             return finished(folder)
-        memory = FolderMemory(folder, agreement.image_shape)
+        shared = DataChoice(source=server.public, public=server.public)
+        origin = origin_of(encoder_choice(server.encoder), shared)
+        memory = FolderMemory(folder, agreement.image_shape, origin)
         encoders = CachedEncoders(memory, cache_folder(), listener.note)
         prepared = agreement.prepared(
             server.encoder, public, encoders, listener.progress("encoder")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -100,13 +100,21 @@ class Saved(WithoutPrivate):
         """Load the encoder from its file."""
         return self.outline(shape, public)
 
-    def _weights(self) -> Tensors:
+    @property
+    def origin(self) -> Mapping[str, str]:
+        """What the file says of itself."""
         try:
             with safe_open(self.file, framework="pt") as file:
-                metadata = file.metadata() or {}
+                return file.metadata() or {}
+        except (OSError, SafetensorError) as error:
+            raise self._unreadable(error) from None
+
+    def _weights(self) -> Tensors:
+        metadata = self.origin
+        try:
             weights = load_file(self.file)
         except (OSError, SafetensorError) as error:
-            raise DataError(f"{shown(self.file)} cannot be read ({error}).") from None
+            raise self._unreadable(error) from None
         taught = metadata.items() >= PAID_FOR.items() or Path(self.file).parent.name == _RELEASES
         if taught:
             raise ConfigError(
@@ -116,6 +124,9 @@ class Saved(WithoutPrivate):
         if not all(each.isfinite().all() for each in weights.values()):
             raise DataError(f"{shown(self.file)} has weights that are not finite: give another.")
         return weights
+
+    def _unreadable(self, error: Exception) -> DataError:
+        return DataError(f"{shown(self.file)} cannot be read ({error}).")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,10 +33,15 @@ def digests(parts: Mapping[str, Iterable[bytes] | None], known: str = "") -> str
         PrivacyError: if one is another now.
     """
     found = {name: _digest(part) for name, part in parts.items() if part is not None}
-    words = known.split()
-    for name, before in zip(words[::2], words[1::2], strict=True):
-        require_same_rows(before, found.get(name, before))
+    for name, now in found.items():
+        require_same_rows(digest_of(name, known), now)
     return " ".join(f"{name} {each}" for name, each in found.items())
+
+
+def digest_of(name: str, aside: str) -> str:
+    """Find the digest of one part among those that `digests` made; empty if it has none."""
+    words = aside.split()
+    return dict(zip(words[::2], words[1::2], strict=True)).get(name, "")
 
 
 def require_same_rows(before: str, now: str) -> None:

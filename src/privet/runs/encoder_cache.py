@@ -27,7 +27,8 @@ from privet.paths import as_path
 from privet.recipes.public_encoders import Once, PublicTraining
 from privet.recipes.releases import Tensors
 
-_SCHEMA = "privet.encoder/1"  # another one whenever training makes other weights
+SCHEMA = "privet.encoder/1"
+"""What is kept says it of itself; another one whenever training makes other weights."""
 _DIGEST_BYTES = 16
 
 
@@ -90,7 +91,7 @@ class CachedEncoders:
 def key_of(training: PublicTraining) -> str:
     """A hash of everything that decides an encoder's weights."""
     rows = training.public
-    settings = (_SCHEMA, training.encoder, training.shape, tuple(rows.inputs.shape))
+    settings = (SCHEMA, training.encoder, training.shape, tuple(rows.inputs.shape))
     digest = hashlib.blake2b(repr(settings).encode(), digest_size=_DIGEST_BYTES)
     for each in (rows.inputs, rows.targets):
         digest.update(each.cpu().contiguous().numpy().data)
@@ -128,7 +129,7 @@ def _write(path: Path, key: str, made: Tensors) -> None:
 
 
 def _metadata(key: str) -> dict[str, str]:
-    return {"schema": _SCHEMA, "key": key}
+    return {"schema": SCHEMA, "key": key}
 
 
 def _layout(tensors: Mapping[str, Tensor]) -> dict[str, tuple[torch.Size, torch.dtype]]:

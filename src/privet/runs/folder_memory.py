@@ -36,10 +36,13 @@ class FolderMemory:
     Args:
         folder: the run's folder.
         shape: the shape of what an embedding takes: of an image, or of an encoded row of a table.
+        origin: what files of steps say of the public rows that they were made of.
     """
 
-    def __init__(self, folder: RunFolder, shape: tuple[int, ...]) -> None:
-        self._folder, self._shape = folder, shape
+    def __init__(
+        self, folder: RunFolder, shape: tuple[int, ...], origin: Mapping[str, str] | None = None
+    ) -> None:
+        self._folder, self._shape, self._origin = folder, shape, origin
 
     @property
     def num_paid(self) -> int:
@@ -58,7 +61,7 @@ class FolderMemory:
             made = self._read(file, "remove it, and it is made again")
         else:
             made = make()
-            self._write(file, made)
+            self._write(file, made, self._origin)
         self._folder.discard(_unfinished(name))
         return made
 

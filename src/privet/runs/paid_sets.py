@@ -79,8 +79,9 @@ class PaidSet:
 
     def prepared(self, folder: RunFolder, listener: Listener, device: torch.device) -> Prepared:
         """Prepare all that public images are for: an encoder, read if a killed run left one."""
-        check_space(folder, self.stage.config, self.wanted, stages_of(self.stage.config.system))
-        memory = FolderMemory(folder, self.stage.config.image_shape)
+        config = self.stage.config
+        check_space(folder, config, self.wanted, stages_of(config.system))
+        memory = FolderMemory(folder, config.image_shape, config.origin)
         encoders = CachedEncoders(memory, cache_folder(), listener.note)
         return self.stage.prepared(self.count, encoders, listener, device)
 

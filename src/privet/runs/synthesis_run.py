@@ -118,7 +118,8 @@ def _run(
         listener.note(sentence)
     if session.noise_seed is not None:
         listener.note("The noise is seeded, so this run is NOT private.")
-    memory, metrics = FolderMemory(folder, stage.config.image_shape), Metrics(folder)
+    config, metrics = stage.config, Metrics(folder)
+    memory = FolderMemory(folder, config.image_shape, config.origin)
     listener, team = Recorded(listener, metrics), session.team
     together = shared(memory, team)
     _open(team, stage, session, folder, state.first_count)
@@ -134,7 +135,7 @@ def _run(
         certificate = _certificate(stage, synthetic)
         certified(folder, reservation, certificate)
         with apart(together):
-            write_images(synthetic, stage.config, folder, listener, wanted, team)
+            write_images(synthetic, config, folder, listener, wanted, team)
         metrics.show_samples(wanted.count)
         folder.write(RESULT, _summary(stage, certificate, wanted))
     return finished(folder, state.ledger)

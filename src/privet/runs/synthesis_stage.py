@@ -31,6 +31,7 @@ from privet.runs.listening import Listener
 from privet.runs.origins import is_release, refuse_private, released_note
 from privet.runs.sets import Sets, read_sets
 from privet.runs.synthesis_config import RELEASED, SynthesisAsked, SynthesisConfig, resolved
+from privet.runs.teachers import refuse_taught
 
 _COPIES = 3  # of a release in memory: its sum, what is added to it, and what becomes of it
 _NOISE_IMAGES = 4000
@@ -163,6 +164,7 @@ def staged_with(asked: SynthesisAsked, sets: Sets[ImageSet], *, seeded: bool) ->
             released = (*sets.released, _ENCODER_ROWS)
             notes = (*sets.notes, released_note(_ENCODER_ROWS))
             sets = replace(sets, released=released, notes=notes)
+    refuse_taught(config.encoder, config.data)
     own = None if sets.public is None else PublicRows.from_images(sets.public)
     teaching = own if config.encoder_data is None else _encoder_rows(config)
     public = teaching if own is None else own

@@ -41,9 +41,9 @@ from beyond_settings import (
 from beyond_tables import best_accuracy, location, people, written
 from kept_rows import Kept, arguments, do_missing
 from privet.runs.listening import Silent
-from privet.runs.run import train
-from privet.runs.run_config import Asked
 from privet.runs.session import Session
+from privet.runs.train_config import Asked
+from privet.runs.train_run import train
 
 OUT = machine.RESULTS / "beyond_images.json"
 EPSILONS = (1.0, 2.0, 4.0)

@@ -28,9 +28,9 @@ import machine
 from beyond_tables import Table, people, places, written
 from kept_rows import Kept, arguments, do_missing, kept
 from privet.runs.listening import Silent
-from privet.runs.run import train
-from privet.runs.run_config import Asked
 from privet.runs.session import Session
+from privet.runs.train_config import Asked
+from privet.runs.train_run import train
 
 OUT = machine.RESULTS / "beyond_settings.json"
 EPSILON, DELTA = 2.0, 1e-5

@@ -40,7 +40,7 @@ import privet.cli
 from fault_checks import Place, half_written, paid_runs, strays
 from fault_jobs import JOBS, Job, make_warm
 from privet.hedge import Hedge, Steps
-from privet.runs import run_log
+from privet.runs import train_log
 
 OUT = machine.RESULTS / "faults.json"
 KEY = ("command", "number")
@@ -295,7 +295,7 @@ def make_ready() -> None:
     """What every child inherits."""
     torch.set_num_threads(1)  # threads do not survive a fork
     signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's `&` turns off
-    run_log.SECONDS_BETWEEN_CHECKPOINTS = 0.0
+    train_log.SECONDS_BETWEEN_CHECKPOINTS = 0.0
     os.environ["PRIVET_CACHE"] = ""
 
 

@@ -113,9 +113,9 @@ def certificate(folder: Path) -> object:
 
 def run_config(folder: Path) -> object:
     """What a run of `privet train` was and knew."""
-    from privet.runs.run_config import RunConfig
     from privet.runs.run_folder import STATE, RunFolder
-    from privet.runs.run_state import RunState
+    from privet.runs.train_config import RunConfig
+    from privet.runs.train_state import RunState
     from privet.runs.trained_network import finished_config
 
     run = RunFolder(folder / "run")
@@ -296,7 +296,7 @@ def merge(folder: Path) -> object:
 
 def evaluate(folder: Path) -> object:
     """Accuracy of a model."""
-    from privet.runs.run_evaluation import evaluate
+    from privet.runs.model_evaluation import evaluate
 
     return evaluate(folder / "run")
 
@@ -322,7 +322,7 @@ def read_words(folder: Path, kind: str, read: Callable[[str], object]) -> object
 
 def model_words(text: str) -> object:
     """The network too, for rows that the model takes: a size that nothing holds is refused."""
-    from privet.runs.run_config import read_model
+    from privet.runs.train_config import read_model
     from privet.runs.weights import require_room
 
     model = read_model(text)

@@ -30,12 +30,12 @@ import machine
 from kept_rows import Kept, arguments, do_missing
 from privet.recipes.training import prepare
 from privet.runs.listening import Silent
-from privet.runs.run import train
-from privet.runs.run_config import Asked
-from privet.runs.run_stage import staged
 from privet.runs.session import Session
 from privet.runs.synthesis_config import SynthesisAsked
 from privet.runs.synthesis_run import synthesize
+from privet.runs.train_config import Asked
+from privet.runs.train_run import train
+from privet.runs.train_stage import staged
 
 OUT = machine.RESULTS / "hybrid.json"
 SETS, LETTERS = ("mnist", "fashion_mnist"), "letters"

@@ -22,9 +22,9 @@ import resource, sys
 from pathlib import Path
 from privet.cli import keep_freed_memory
 from privet.runs.listening import Silent
-from privet.runs.run import train
+from privet.runs.train_run import train
 from privet.runs.session import Session
-from privet.runs.run_config import Asked
+from privet.runs.train_config import Asked
 
 method, kept, folder = sys.argv[1:]
 if kept == "kept":

@@ -34,7 +34,7 @@ import machine
 from privet.cli import main as privet
 from privet.federate import Answer, Ask, Party, Reply, Server, answer, conduct
 from privet.privacy import Certificate, Ledger
-from privet.runs import run_log
+from privet.runs import train_log
 from privet.runs.listening import Silent
 
 OUT = machine.RESULTS / "killed_jobs.json"
@@ -316,7 +316,7 @@ def main() -> None:
     options.add_argument("--only", choices=KINDS)
     asked = options.parse_args()
     torch.set_num_threads(1)  # threads do not survive a fork
-    run_log.SECONDS_BETWEEN_CHECKPOINTS = 0.0
+    train_log.SECONDS_BETWEEN_CHECKPOINTS = 0.0
     body: Found = json.loads(OUT.read_text()) if OUT.exists() else {"name": "killed_jobs"}
     for kind in [asked.only] if asked.only else list(KINDS):
         with tempfile.TemporaryDirectory() as folder:

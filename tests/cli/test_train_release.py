@@ -9,7 +9,7 @@ import privet as library
 from privet.hedge import Hedge
 from privet.learn import checkpoint
 from privet.privacy import PLD, Certificate, Ledger, Relation
-from privet.runs import paid_sets, run, run_log, synthesis_images
+from privet.runs import paid_sets, synthesis_images, train_log, train_run
 from privet.synthesis import generating
 from tests.cli.runs import BESIDE, QUICK, SYSTEMS, Killed, names, read
 from tests.processes import finished, start
@@ -94,8 +94,8 @@ def test_what_was_released_is_what_the_model_learns_from(train, tmp_path, monkey
         seen["rows"] = material.synthetic
         return prepare(model, config, material, keys)
 
-    prepare = run.prepare
-    monkeypatch.setattr(run, "prepare", look)
+    prepare = train_run.prepare
+    monkeypatch.setattr(train_run, "prepare", look)
     assert train(RELEASE).code == 0
     images = library.load(tmp_path / "run" / "synthetic").data
     np.testing.assert_array_equal(seen["rows"].inputs.numpy(), images.images[:])
@@ -131,16 +131,16 @@ def test_a_larger_share_leaves_noisier_steps(privet):
 @pytest.mark.parametrize(
     ("owner", "name", "number"),
     [
-        (run, "open_ledger", 1),
-        (run, "find_or_reserve", 1),
+        (train_run, "open_ledger", 1),
+        (train_run, "find_or_reserve", 1),
         (Hedge, "release", 1),
         (generating, "_latents", 2),
         (synthesis_images, "write_shard", 2),
         (paid_sets, "load", 1),  # between the phases
-        (run, "prepare", 1),
-        (run, "_divisor", 1),
+        (train_run, "prepare", 1),
+        (train_run, "_divisor", 1),
         (checkpoint, "save", 2),
-        (run, "write_results", 1),
+        (train_run, "write_results", 1),
         (paid_sets, "write_card", 1),
     ],
 )
@@ -149,7 +149,7 @@ def test_a_run_goes_on_from_every_stage_with_one_spend(
 ):
     whole, killed = tmp_path / "whole", tmp_path / "run"
     assert train(f"{RELEASE} --noise-seed 3", out="whole").code == 0
-    monkeypatch.setattr(run_log, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    monkeypatch.setattr(train_log, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     patch = killed_at(owner, name, number)
     with pytest.raises(Killed):
         train(f"{RELEASE} --noise-seed 3")
@@ -182,7 +182,7 @@ def test_ctrl_c_between_the_phases_says_how_to_go_on(train, resume, tmp_path, mo
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(run, "prepare", stop)
+        patch.setattr(train_run, "prepare", stop)
         done = train(RELEASE)
     assert done.code != 0
     assert "--resume" in done.err
@@ -232,7 +232,7 @@ def test_refusals_write_nothing(train, tmp_path, words, match):
 
 @pytest.mark.parametrize("words", ["--release 0.5", "--release-count 70"])
 def test_another_release_is_not_resumed(train, resume, tmp_path, killed_at, words):
-    patch = killed_at(run, "prepare", 1)
+    patch = killed_at(train_run, "prepare", 1)
     with pytest.raises(Killed):
         train(RELEASE)
     patch.undo()

@@ -12,7 +12,7 @@ import pytest
 
 from privet.learn import checkpoint
 from privet.privacy import Ledger
-from privet.runs import run, run_log
+from privet.runs import train_log, train_run
 from tests.cli.runs import QUICK, Killed, lines, names, read
 
 DRIVER = Path(__file__).with_name("kill_and_resume.py")
@@ -24,7 +24,7 @@ def killed_at(killed_at, monkeypatch):
     """With a checkpoint after every step."""
 
     def arrange(*point, **number):
-        monkeypatch.setattr(run_log, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+        monkeypatch.setattr(train_log, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
         return killed_at(*point, **number)
 
     return arrange
@@ -85,12 +85,12 @@ def test_lost_steps_are_said_in_a_sentence(train, tmp_path, killed_at):
 @pytest.mark.parametrize(
     ("module", "name"),
     [
-        (run, "open_ledger"),
-        (run, "find_or_reserve"),
-        (run, "_divisor"),
+        (train_run, "open_ledger"),
+        (train_run, "find_or_reserve"),
+        (train_run, "_divisor"),
         (checkpoint, "save"),
-        (run, "write_results"),
-        (run, "finished"),
+        (train_run, "write_results"),
+        (train_run, "finished"),
     ],
 )
 def test_a_run_goes_on_from_every_stage(train, tmp_path, killed_at, module, name):
@@ -109,9 +109,9 @@ def test_a_run_goes_on_from_every_stage(train, tmp_path, killed_at, module, name
 
 def test_checkpoints_come_often_enough_for_short_runs(train, tmp_path, killed_at):
     """With the usual times between them: what was paid for is not lost at the very end."""
-    usual = run_log.SECONDS_BETWEEN_CHECKPOINTS
-    patch = killed_at(run, "write_results")
-    patch.setattr(run_log, "SECONDS_BETWEEN_CHECKPOINTS", usual)
+    usual = train_log.SECONDS_BETWEEN_CHECKPOINTS
+    patch = killed_at(train_run, "write_results")
+    patch.setattr(train_log, "SECONDS_BETWEEN_CHECKPOINTS", usual)
     die(train, "--declared-size 1700")
     patch.undo()
     assert train("--resume").code == 0
@@ -132,7 +132,7 @@ def test_diagnostics_of_lost_steps_are_forgotten(train, tmp_path, killed_at):
 
 
 def test_a_reservation_whose_id_was_lost_is_found_by_its_label(train, tmp_path, killed_at):
-    patch = killed_at(run, "replace")  # just before the id is written
+    patch = killed_at(train_run, "replace")  # just before the id is written
     die(train, "")
     patch.undo()
     assert read(tmp_path / "run" / "run.json")["reservation"] is None
@@ -142,9 +142,9 @@ def test_a_reservation_whose_id_was_lost_is_found_by_its_label(train, tmp_path, 
 
 
 def test_a_count_that_was_paid_for_and_lost_ends_the_run(train, tmp_path, killed_at):
-    patch = killed_at(run, "expected_rows")
-    released = run.released_size
-    patch.setattr(run, "released_size", lambda *words: released(*words))
+    patch = killed_at(train_run, "expected_rows")
+    released = train_run.released_size
+    patch.setattr(train_run, "released_size", lambda *words: released(*words))
     die(train, "")
     patch.undo()
     refused = train("--resume")
@@ -156,7 +156,7 @@ def test_a_count_that_was_paid_for_and_lost_ends_the_run(train, tmp_path, killed
 
 
 def test_a_run_that_never_began_is_not_resumed(train, tmp_path, killed_at):
-    patch = killed_at(run, "prepare")
+    patch = killed_at(train_run, "prepare")
     die(train, "--public 0.1")
     patch.undo()
     assert not (tmp_path / "run").exists()
@@ -266,18 +266,18 @@ def test_ctrl_c_before_the_first_step(train, tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(run, "prepare", pressed)
+        patch.setattr(train_run, "prepare", pressed)
         early = train()
         assert early.code == 130
         assert "Stopped before anything was spent" in early.err
         assert not (tmp_path / "run").exists()
     with monkeypatch.context() as patch:
-        patch.setattr(run, "_divisor", pressed)
+        patch.setattr(train_run, "_divisor", pressed)
         between = train()
         assert between.code == 130
         assert "Stopped between steps: go on with privet train" in between.err
     with monkeypatch.context() as patch:
-        patch.setattr(run, "take_steps", pressed)
+        patch.setattr(train_run, "take_steps", pressed)
         late = train("--resume")
         assert late.code == 130
         assert "Stopped after step 0 of 5" in late.err

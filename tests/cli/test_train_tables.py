@@ -9,7 +9,8 @@ import pytest
 
 import privet as library
 from privet.errors import DataError
-from tests.cli.runs import names, read
+from privet.runs import train_run
+from tests.cli.runs import Killed, names, read
 
 COMMON = "--target y --epsilon 2 --delta 1e-5 --sample-rate 0.2 --epochs 0.6"
 SCHEMA = {
@@ -153,10 +154,7 @@ def test_a_dry_run_reads_no_private_row(train_table, tmp_path, schema, monkeypat
 
 
 def test_a_killed_run_goes_on(train_table, privet, tmp_path, killed_at):
-    import privet.runs.run as run
-    from tests.cli.runs import Killed
-
-    killed_at(run, "write_results")
+    killed_at(train_run, "write_results")
     with pytest.raises(Killed):
         train_table("--method dope --public 0.2 --warm-up-epochs 2 --test 0.2")
     done = privet(f"train --resume --out {tmp_path / 'run'}")

@@ -7,7 +7,8 @@ import pytest
 
 import privet as library
 from privet.errors import ConfigError
-from tests.cli.runs import lines, read
+from privet.runs import train_run
+from tests.cli.runs import Killed, lines, read
 
 COMMON = (
     "--epsilon 2 --delta 1e-5 --sample-rate 0.2 --epochs 0.4 --learning-rate 0.01 "
@@ -98,10 +99,7 @@ def test_the_vocabulary_is_that_of_public_text(train_text, tmp_path):
 
 
 def test_a_killed_run_goes_on(train_text, privet, tmp_path, killed_at):
-    import privet.runs.run as run
-    from tests.cli.runs import Killed
-
-    killed_at(run, "write_results")
+    killed_at(train_run, "write_results")
     with pytest.raises(Killed):
         train_text(f"--method dope {PUBLIC}")
     done = privet(f"train --resume --out {tmp_path / 'run'}")

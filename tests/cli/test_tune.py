@@ -10,7 +10,7 @@ import privet as package
 from privet.hedge import SecureRandomness
 from privet.learn import checkpoint
 from privet.privacy import Certificate, Law, Ledger, Relation, Selection, Trials
-from privet.runs import run_log, tuning, tuning_state
+from privet.runs import train_log, tuning, tuning_state
 from tests.cli.runs import Killed, lines, names, read
 
 # A sampling rate of 1 is accounted in no time.
@@ -134,7 +134,7 @@ def test_a_killed_tuning_goes_on_with_the_same_trials(
     tune, tmp_path, monkeypatch, draws, whole, owner, name, number
 ):
     draws(3)
-    monkeypatch.setattr(run_log, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    monkeypatch.setattr(train_log, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     with monkeypatch.context() as patch:
         _die_at(patch, owner, name, number)
         with pytest.raises(Killed):
@@ -180,7 +180,7 @@ def test_neither_their_number_nor_a_finished_trial_is_drawn_again(
     tune, tmp_path, monkeypatch, draws, scores
 ):
     draws(4)
-    monkeypatch.setattr(run_log, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    monkeypatch.setattr(train_log, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     with monkeypatch.context() as patch:
         _die_at(patch, checkpoint, "save", 10)  # the first trials' are 5 each
         with pytest.raises(Killed):
@@ -225,7 +225,7 @@ def test_stopping_says_how_to_go_on(tune, tmp_path, monkeypatch, draws):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("privet.runs.run.take_steps", interrupted)
+        patch.setattr("privet.runs.train_run.take_steps", interrupted)
         stopped = tune()
     assert stopped.code == 130
     assert f"go on with privet tune --out {tmp_path / 'run'} --resume" in stopped.err

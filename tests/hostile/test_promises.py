@@ -23,7 +23,7 @@ from privet.errors import ConfigError, DataError, PrivacyError, PrivetError
 from privet.federate.messages import Answer
 from privet.plain_json import WRONG_VALUES, parsed, read, require
 from privet.privacy import Certificate, GaussianRelease, Ledger, Plan
-from privet.runs.run_config import read_model
+from privet.runs.train_config import read_model
 from privet.runs.trained_network import saved_tensors
 from privet.runs.weights import require_room
 

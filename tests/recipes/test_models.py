@@ -4,7 +4,7 @@ import torch
 from privet.errors import ConfigError
 from privet.learn.gradients import trainable
 from privet.recipes.feature_models import CentredHead
-from privet.runs.run_config import read_model
+from privet.runs.train_config import read_model
 from privet.runs.weights import all_weights, load_weights
 
 

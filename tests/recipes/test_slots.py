@@ -34,7 +34,8 @@ from privet.recipes.row_kinds import ImageRows, TableRows
 from privet.recipes.slots import model_text, read_slot, slot_text
 from privet.recipes.training_config import TrainingConfig
 from privet.runs.data_choice import DataChoice
-from privet.runs.run_config import RunConfig, first_difference, read_model
+from privet.runs.saved_config import first_difference
+from privet.runs.train_config import RunConfig, read_model
 
 PLAIN = CropFlip(padding=1, flip=False)
 

@@ -4,8 +4,8 @@ import pytest
 from privet.errors import ConfigError, DataError
 from privet.privacy.splits import Split
 from privet.runs.data_choice import DataChoice, part_of
-from privet.runs.run_config import Asked
 from privet.runs.sets import read_sets
+from privet.runs.train_config import Asked
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from privet.errors import ConfigError
-from privet.runs.run_config import read_model
+from privet.runs.train_config import read_model
 from privet.share import onnx_model
 from privet.share.onnx_model import onnx_bytes
 

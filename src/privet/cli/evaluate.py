@@ -12,7 +12,7 @@ from privet.cli.progress import Watch
 from privet.errors import ConfigError
 
 if TYPE_CHECKING:
-    from privet.runs.run_evaluation import Evaluation
+    from privet.runs.model_evaluation import Evaluation
     from privet.runs.set_evaluation import SetEvaluation
     from privet.runs.text_evaluation import TextEvaluation
 
@@ -65,7 +65,7 @@ def evaluate(
     far they are from test images, what a CNN learns from them, and whether they repeat public
     images that the run saw.
     """
-    from privet.runs.run_evaluation import evaluate as evaluate_model
+    from privet.runs.model_evaluation import evaluate as evaluate_model
     from privet.runs.run_folder import RunFolder
     from privet.runs.set_evaluation import evaluate_set
 

@@ -40,8 +40,8 @@ from privet.cli.run_options import (
 from privet.errors import ConfigError
 
 if TYPE_CHECKING:
-    from privet.runs.run_quote import TrainingQuote
-    from privet.runs.run_result import RunResult
+    from privet.runs.train_quote import TrainingQuote
+    from privet.runs.train_result import RunResult
 
 _TRAINING, _WARM_UP = "Training", "Public data before and beside"
 _SLOT = "NAME[:KEY=VALUE,…]"
@@ -265,11 +265,11 @@ def train(
     DATA, --method, --epsilon, --delta and --out are needed for a new run; nothing but --out for
     --resume. Slots of the method (--views to --update) can be filled one by one.
     """
-    from privet.runs.run import train as run
-    from privet.runs.run_config import Asked
-    from privet.runs.run_quote import quote
     from privet.runs.session import Session
     from privet.runs.teamwork import help_training, helps, team_for
+    from privet.runs.train_config import Asked
+    from privet.runs.train_quote import quote
+    from privet.runs.train_run import train as run
 
     asked = Asked.of({**context.params, "diagnostics": diagnostics or None})
     with team_for(device) as team, Watch(bar=not json) as watch:

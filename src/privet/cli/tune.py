@@ -53,9 +53,9 @@ def tune(
     which trials are compared), --declared-size, --trials, --try and --out; nothing but --out for
     --resume.
     """
-    from privet.runs.run_config import Asked
     from privet.runs.session import Session
     from privet.runs.teamwork import helps, team_for
+    from privet.runs.train_config import Asked
     from privet.runs.tuning import tune as run
     from privet.runs.tuning_config import Search
     from privet.runs.tuning_stage import quote_tuning

@@ -27,9 +27,7 @@ from privet.public import PublicRows
 from privet.report import Figure, Privacy, Story, comparison
 from privet.runs.data_choice import DataChoice
 from privet.runs.listening import StepListener
-from privet.runs.run import train
-from privet.runs.run_config import Asked
-from privet.runs.run_evaluation import evaluate
+from privet.runs.model_evaluation import evaluate
 from privet.runs.run_folder import EVALUATION, RunFolder, understood
 from privet.runs.run_reports import story
 from privet.runs.session import Session
@@ -37,6 +35,8 @@ from privet.runs.set_evaluation import evaluate_set
 from privet.runs.sets import read_sets
 from privet.runs.synthesis_config import SynthesisAsked
 from privet.runs.synthesis_run import synthesize
+from privet.runs.train_config import Asked
+from privet.runs.train_run import train
 from privet.share.panel import Lesson, taught
 
 DATA = DataChoice(source="mnist5k", public="0.1", test="0.1")

@@ -8,7 +8,6 @@ from typing import Any
 from privet.data import load
 from privet.data.guard import shown
 from privet.report import Bar, Curve, Figure, Measure, Privacy, Samples, Story
-from privet.runs.run_config import RunConfig
 from privet.runs.run_folder import CONFIG, RESULT, SYNTHETIC, RunFolder
 from privet.runs.run_story import (
     command_of,
@@ -22,6 +21,7 @@ from privet.runs.run_story import (
 )
 from privet.runs.sample_strips import strips
 from privet.runs.stored_evaluation import Kind, stored
+from privet.runs.train_config import RunConfig
 
 Found = Mapping[str, Any]
 

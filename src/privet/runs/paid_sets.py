@@ -28,16 +28,17 @@ from privet.runs.encoder_cache import CachedEncoders, cache_folder
 from privet.runs.folder_memory import FolderMemory
 from privet.runs.kept_releases import require_kept
 from privet.runs.listening import Listener
-from privet.runs.run_config import Asked, require_same
 from privet.runs.run_folder import SYNTHETIC, RunFolder
 from privet.runs.run_terms import relation_of
 from privet.runs.run_words import two_digits
+from privet.runs.saved_config import require_same
 from privet.runs.set_card import write_card
 from privet.runs.sets import Sets
 from privet.runs.synthesis_config import SynthesisAsked, SynthesisConfig, resolved
 from privet.runs.synthesis_images import Wanted, check_space, write_shards, write_sheet
 from privet.runs.synthesis_quote import predicted, swamped
 from privet.runs.synthesis_stage import SynthesisStage, staged_with
+from privet.runs.train_config import Asked
 
 _COUNT = 10_000
 _ROWS_PER_BATCH = 500

@@ -26,7 +26,6 @@ from privet.recipes.releases import Drawn, Memory
 from privet.runs.data_choice import DataChoice
 from privet.runs.folder_memory import FolderMemory
 from privet.runs.listening import Listener
-from privet.runs.run_config import completed, require_same
 from privet.runs.run_folder import (
     CERTIFICATE,
     CONFIG,
@@ -37,8 +36,8 @@ from privet.runs.run_folder import (
     RunFolder,
 )
 from privet.runs.run_metrics import Metrics, begin_events, check_events
-from privet.runs.run_stage import usable_device
-from privet.runs.session import Session
+from privet.runs.saved_config import completed, require_same
+from privet.runs.session import Session, usable_device
 from privet.runs.sets import Sets, read_sets
 from privet.runs.synthesis_config import SynthesisAsked
 from privet.runs.synthesis_curves import Recorded

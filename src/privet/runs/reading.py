@@ -17,10 +17,10 @@ from privet.public import PublicRows
 from privet.recipes.row_kinds import ImageRows, RowKind, TableRows, TextRows
 from privet.runs.data_choice import DataChoice, from_the_run
 from privet.runs.origins import refuse_private
-from privet.runs.run_config import RunConfig
 from privet.runs.sets import RowSet, Sets, read_sets, read_test
 from privet.runs.table_sets import is_table, read_table_sets, read_test_table
 from privet.runs.text_sets import read_test_text, read_text_sets
+from privet.runs.train_config import RunConfig
 
 
 def read_rows(choice: DataChoice, *, unread: bool = False) -> tuple[RowKind, Sets[Any]]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import torch
+
+from privet.errors import ConfigError
 from privet.hedge import Alone, Team
 
 
@@ -30,3 +33,16 @@ class Session:
     device: str = "cpu"
     tensorboard: bool = False
     team: Team = field(default_factory=Alone)
+
+
+def usable_device(name: str) -> torch.device:
+    """Return the device of this name; refuse one that cannot be used here."""
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise ConfigError(f"--device {name} cannot be used here ({reason}).") from None
+    if device.type == "meta":
+        raise ConfigError(f"--device {name} cannot be used here (it holds no values).")
+    return device

@@ -14,7 +14,7 @@ from privet.recipes.model import Model
 from privet.recipes.row_kinds import ImageRows, RowKind, TableRows, TextRows
 from privet.recipes.saved_transformers import LocalLanguageModel, LocalTransformer
 from privet.recipes.slots import FORMS
-from privet.runs.run_config import RunConfig, with_kind
+from privet.runs.train_config import RunConfig, with_kind
 from privet.runs.trained_network import trained_network
 from privet.share.classifier import Classifier
 from privet.share.table_classifier import TableClassifier

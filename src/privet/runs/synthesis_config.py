@@ -30,9 +30,9 @@ from privet.recipes.synthesis_methods import (
 )
 from privet.release.fourier import median_pixel_distance
 from privet.runs.data_choice import DataChoice
-from privet.runs.run_config import completed
 from privet.runs.run_terms import PrivateTerms, terms_of
 from privet.runs.run_words import Words
+from privet.runs.saved_config import completed
 from privet.runs.sets import Sets
 from privet.runs.teachers import origin_of
 

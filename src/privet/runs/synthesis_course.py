@@ -20,12 +20,11 @@ from privet.plain_json import require
 from privet.privacy import Certificate, Reservation
 from privet.privacy.records import State as LedgerState
 from privet.runs.listening import Listener
-from privet.runs.run_config import Saved, require_same
 from privet.runs.run_folder import CERTIFICATE, CONFIG, LEDGER, STATE, RunFolder, understood
 from privet.runs.run_ledger import find_or_reserve, open_ledger
 from privet.runs.run_metrics import begin_events, check_events
-from privet.runs.run_stage import usable_device
-from privet.runs.session import Session
+from privet.runs.saved_config import Saved, require_same
+from privet.runs.session import Session, usable_device
 from privet.runs.sets import Sets
 from privet.runs.synthesis_config import SynthesisAsked
 from privet.runs.synthesis_images import Wanted

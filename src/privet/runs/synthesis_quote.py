@@ -17,9 +17,9 @@ from privet.recipes.synthesis_methods import Prepared, releases_of
 from privet.release.embedding import COUNTS
 from privet.release.signal import BlockSignal, predicted_signals
 from privet.runs.listening import Listener
-from privet.runs.run_config import Saved
 from privet.runs.run_ledger import Terms
 from privet.runs.run_terms import delta_warnings
+from privet.runs.saved_config import Saved
 from privet.runs.synthesis_config import SynthesisAsked
 from privet.runs.synthesis_stage import SynthesisStage, staged
 

@@ -27,8 +27,7 @@ from privet.runs.kept_releases import require_kept
 from privet.runs.listening import Listener
 from privet.runs.run_folder import CERTIFICATE, RESULT, RunFolder
 from privet.runs.run_metrics import Metrics
-from privet.runs.run_stage import usable_device
-from privet.runs.session import Session
+from privet.runs.session import Session, usable_device
 from privet.runs.synthesis_config import SynthesisAsked, SynthesisConfig
 from privet.runs.synthesis_course import (
     State,

@@ -13,9 +13,9 @@ from privet.recipes.forms import Forms, Kind
 from privet.recipes.presets import named
 from privet.recipes.row_kinds import SLOTS, TableRows
 from privet.recipes.table_embeddings import TableMerf
-from privet.runs.run_config import completed
 from privet.runs.run_folder import CONFIG, RunFolder
 from privet.runs.run_terms import PrivateTerms, terms_of
+from privet.runs.saved_config import completed
 from privet.runs.sets import Sets
 from privet.runs.synthesis_config import BALANCED, RELEASED, SynthesisAsked
 from privet.runs.table_sets import is_table

@@ -22,8 +22,9 @@ from privet.learn import Engine, EnginePlan, Keys, Progress
 from privet.learn import checkpoint as checkpoints
 from privet.learn.training import train
 from privet.recipes.training import TrainingStart, equation_for
-from privet.runs.run_config import Asked
-from privet.runs.run_stage import Stage, staged, usable_device
+from privet.runs.session import usable_device
+from privet.runs.train_config import Asked
+from privet.runs.train_stage import Stage, staged
 
 
 def team_for(device: str) -> AbstractContextManager[Alone | Processes]:

@@ -10,8 +10,8 @@ from privet.privacy import Certificate
 from privet.privacy.certificate import promise
 from privet.runs.reading import public_rows, read_test_rows, tested_words
 from privet.runs.run_certificate import spending_certificate_of
-from privet.runs.run_config import RunConfig
 from privet.runs.run_folder import MODEL, RunFolder
+from privet.runs.train_config import RunConfig
 from privet.runs.trained_network import trained_network
 
 

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from privet.data.guard import shown
 from privet.errors import ConfigError, DataError
 from privet.recipes.model import Model, Shape
-from privet.runs.run_config import RunConfig
 from privet.runs.run_folder import CONFIG, RESULT, RunFolder
+from privet.runs.train_config import RunConfig
 from privet.runs.weights import all_weights, load_weights, require_weights
 
 

@@ -21,7 +21,7 @@ from privet.runs.run_folder import (
     STATE,
     RunFolder,
 )
-from privet.runs.run_state import RunState
+from privet.runs.train_state import RunState
 from privet.runs.tuning_config import told
 from privet.runs.tuning_stage import Candidate, Tuning
 from privet.runs.tuning_state import TuningState

@@ -35,14 +35,15 @@ from privet.privacy import Ledger, Plan, Reservation, Selection
 from privet.privacy.store import BESIDE
 from privet.runs.aside import require_same_rows
 from privet.runs.listening import News, StepListener
-from privet.runs.run import train
-from privet.runs.run_config import Asked, first_difference
 from privet.runs.run_folder import CONFIG, LEDGER, RESULT, STATE, TRIALS, TUNING, RunFolder
 from privet.runs.run_ledger import find_or_reserve, open_ledger
-from privet.runs.run_result import RunResult, finished
-from privet.runs.run_state import RunState
 from privet.runs.run_terms import PrivateTerms
+from privet.runs.saved_config import first_difference
 from privet.runs.session import Session
+from privet.runs.train_config import Asked
+from privet.runs.train_result import RunResult, finished
+from privet.runs.train_run import train
+from privet.runs.train_state import RunState
 from privet.runs.trial import Trial
 from privet.runs.tuned_run import publish
 from privet.runs.tuning_config import Search

@@ -10,7 +10,7 @@ from typing import Any, Self
 from privet.data.guard import shown
 from privet.errors import ConfigError
 from privet.privacy import Law, Trials
-from privet.runs.run_config import Asked
+from privet.runs.train_config import Asked
 
 # Neither what the data, the split or the guarantee are, nor what only matters for speed.
 TUNABLE = (

@@ -18,9 +18,9 @@ from privet.recipes.presets import METHODS
 from privet.recipes.training import noise_for
 from privet.runs.listening import StepListener
 from privet.runs.reading import read_rows
-from privet.runs.run_config import Asked, RunConfig
-from privet.runs.run_stage import staged_with
 from privet.runs.run_words import two_digits
+from privet.runs.train_config import Asked, RunConfig
+from privet.runs.train_stage import staged_with
 from privet.runs.trial import Trial
 from privet.runs.tuning_config import Search, Settings, told
 

@@ -37,10 +37,11 @@ from privet.recipes.training import check, expected_rows, noise_for, treated_as_
 from privet.recipes.training_config import Material
 from privet.runs.paid_sets import PaidSet, check_words, paid_set
 from privet.runs.reading import public_rows, read_rows, tested_words
-from privet.runs.run_config import Asked, RunConfig
-from privet.runs.run_settings import preset_of, resolved
 from privet.runs.run_terms import delta_warnings
+from privet.runs.session import usable_device
 from privet.runs.sets import RowSet, Sets
+from privet.runs.train_config import Asked, RunConfig
+from privet.runs.train_settings import preset_of, resolved
 from privet.runs.trial import Trial
 from privet.runs.weights import require_room
 
@@ -357,16 +358,3 @@ def _view_seed(noise_seed: int | None) -> int | None:
         raise ConfigError(f"--noise-seed is {noise_seed}: give a whole number from 0 upwards.")
     digest = hashlib.blake2b(f"views {noise_seed}".encode(), digest_size=16).digest()
     return int.from_bytes(digest)
-
-
-def usable_device(name: str) -> torch.device:
-    """Return the device of this name; refuse one that cannot be used here."""
-    try:
-        device = torch.device(name)
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason: Any = str(error).splitlines()[0]
-        raise ConfigError(f"--device {name} cannot be used here ({reason}).") from None
-    if device.type == "meta":
-        raise ConfigError(f"--device {name} cannot be used here (it holds no values).")
-    return device

@@ -17,10 +17,10 @@ from privet.recipes.slots import SLOT_NAMES, model_text, read_slot, slot_text
 from privet.recipes.training import num_joined
 from privet.recipes.training_config import TrainingConfig
 from privet.recipes.warm_ups import warm_up_steps, warm_up_views
-from privet.runs.run_config import Asked, RunConfig, read_model
 from privet.runs.run_terms import terms_of
 from privet.runs.run_words import two_digits
 from privet.runs.sets import Sets
+from privet.runs.train_config import Asked, RunConfig, read_model
 
 SYNTHETIC = "synthetic"
 _WARM_UPS = ("none", "public", SYNTHETIC)

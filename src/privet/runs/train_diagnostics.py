@@ -27,7 +27,7 @@ from privet.learn.views import AsIs
 from privet.measure import Curvature, curvature
 from privet.recipes.training import TrainingStart, equation_for
 from privet.runs.run_folder import DIAGNOSTICS, RunFolder
-from privet.runs.run_stage import Stage
+from privet.runs.train_stage import Stage
 
 _WARNING = "NOT PRIVATE: computed from private rows outside the guarantee. Do not share."
 _MOST_LOOKS = 10

@@ -21,10 +21,10 @@ from privet.public import PublicRows
 from privet.recipes.feature_models import features
 from privet.runs.reading import public_rows, read_test_rows
 from privet.runs.run_certificate import spending_certificate_of
-from privet.runs.run_config import RunConfig
 from privet.runs.run_folder import ENSEMBLE, MODEL, RunFolder, understood
 from privet.runs.stored_evaluation import Kind, store
 from privet.runs.text_evaluation import TextEvaluation, evaluated_text
+from privet.runs.train_config import RunConfig
 from privet.runs.trained_network import finished_config, saved_tensors, trained_network
 
 

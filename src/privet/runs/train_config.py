@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from privet.errors import ConfigError
 from privet.paths import absolute, as_path
@@ -16,10 +16,10 @@ from privet.recipes.row_kinds import RowKind
 from privet.recipes.saved_transformers import is_gpt2
 from privet.recipes.slots import FORMS
 from privet.recipes.training_config import TrainingConfig
-from privet.runs.aside import require_same_rows
 from privet.runs.data_choice import DataChoice
 from privet.runs.run_terms import PrivateTerms
 from privet.runs.run_words import Words
+from privet.runs.saved_config import completed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,13 +111,6 @@ class RunConfig(PrivateTerms):
         return made
 
 
-def completed(body: Mapping[str, Any], **added: object) -> Mapping[str, Any]:
-    """Add to a configuration that an earlier version saved what has been added since."""
-    if not isinstance(body, Mapping) or not isinstance(body.get("data"), Mapping):
-        return body
-    return {**added, **body, "data": DataChoice.completed(body["data"])}
-
-
 def with_kind(body: Mapping[str, Any]) -> Mapping[str, Any]:
     """Add the kind of rows to a configuration that was saved when all rows were images."""
     if not isinstance(body, Mapping) or "image_shape" not in body:
@@ -150,54 +143,3 @@ def is_folder(text: str) -> bool:
         return as_path(text).is_dir()
     except ConfigError:
         return False
-
-
-class Saved(Protocol):
-    """A configuration as a run remembers it."""
-
-    @property
-    def data(self) -> DataChoice:
-        """Where rows come from."""
-
-    @property
-    def seeded(self) -> bool:
-        """Whether noise comes from a seed."""
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain JSON values."""
-
-
-def require_same(run: Saved, now: Saved) -> None:
-    """Refuse to go on with a run under other settings."""
-    if run.seeded != now.seeded:
-        raise ConfigError(
-            "A run with seeded noise needs the same --noise-seed again, and no other run may have "
-            "one."
-        )
-    difference = first_difference(_but_rows(run), _but_rows(now))
-    if difference is not None:
-        raise ConfigError(
-            f"The setting {difference}: resume with the same settings, or start another run."
-        )
-    require_same_rows(run.data.aside, now.data.aside)
-
-
-def _but_rows(config: Saved) -> dict[str, Any]:
-    body = config.to_json()
-    return {**body, "data": {**body["data"], "aside": None}}
-
-
-def first_difference(run: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
-    """The first setting that differs between two configurations, in words."""
-    for name, one, other in _differences(run, now, ""):
-        return f"{name} is {one!r} in the run and {other!r} now"
-    return None
-
-
-def _differences(one: Any, other: Any, name: str) -> Iterator[tuple[str, Any, Any]]:
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        for key in dict.fromkeys([*one, *other]):
-            inner = f"{name}.{key}" if name else key
-            yield from _differences(one.get(key), other.get(key), inner)
-    elif one != other:
-        yield name, one, other

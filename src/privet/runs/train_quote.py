@@ -14,9 +14,9 @@ from privet.recipes.slots import SLOT_NAMES, model_text, slot_text
 from privet.release.signal import BlockSignal
 from privet.runs.listening import StepListener
 from privet.runs.paid_sets import PaidSet
-from privet.runs.run_config import Asked
-from privet.runs.run_stage import Stage, staged
 from privet.runs.synthesis_quote import predicted
+from privet.runs.train_config import Asked
+from privet.runs.train_stage import Stage, staged
 
 
 @dataclass(frozen=True, kw_only=True)

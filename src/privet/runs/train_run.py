@@ -30,8 +30,6 @@ from privet.measure import Accuracy, Perplexity
 from privet.privacy import Reservation
 from privet.recipes.training import TrainingStart, expected_rows, prepare, take_steps
 from privet.runs.listening import StepListener
-from privet.runs.run_config import Asked, RunConfig, require_same
-from privet.runs.run_diagnostics import Diagnostics
 from privet.runs.run_folder import (
     CHECKPOINT,
     CONFIG,
@@ -42,13 +40,16 @@ from privet.runs.run_folder import (
     understood,
 )
 from privet.runs.run_ledger import find_or_reserve, open_ledger
-from privet.runs.run_log import Costs, Recorder, stoppable
 from privet.runs.run_metrics import Metrics, begin_events, check_events
-from privet.runs.run_result import RunResult, finished, write_results
-from privet.runs.run_stage import Stage, staged
-from privet.runs.run_state import RunState
+from privet.runs.saved_config import require_same
 from privet.runs.session import Session
 from privet.runs.teamwork import called_together, spread
+from privet.runs.train_config import Asked, RunConfig
+from privet.runs.train_diagnostics import Diagnostics
+from privet.runs.train_log import Costs, Recorder, stoppable
+from privet.runs.train_result import RunResult, finished, write_results
+from privet.runs.train_stage import Stage, staged
+from privet.runs.train_state import RunState
 from privet.runs.trial import Trial
 
 

@@ -25,8 +25,8 @@ from privet.runs.run_folder import (
     SYNTHETIC,
     RunFolder,
 )
-from privet.runs.run_stage import Stage
-from privet.runs.run_state import RunState
+from privet.runs.train_stage import Stage
+from privet.runs.train_state import RunState
 from privet.runs.weights import all_weights
 
 

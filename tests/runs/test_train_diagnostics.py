@@ -13,8 +13,8 @@ from privet.hedge import Hedge, NotPrivate, PoissonSum
 from privet.learn.equation import State
 from privet.learn.gradients import copied, trainable
 from privet.privacy import Plan, certify
-from privet.runs import run_diagnostics
-from privet.runs.run_diagnostics import curvatures
+from privet.runs import train_diagnostics
+from privet.runs.train_diagnostics import curvatures
 from tests.learn.naive import CLIP, METHODS, columns, make_equation, make_model, public_rows
 from tests.learn.vectors import flat
 
@@ -72,7 +72,7 @@ def test_they_are_those_of_the_whole_hessian(around, equation, state):
 
 
 def test_a_few_rows_from_all_over_are_enough(around, equation, state, monkeypatch):
-    monkeypatch.setattr(run_diagnostics, "_CURVED_ROWS", 15)
+    monkeypatch.setattr(train_diagnostics, "_CURVED_ROWS", 15)
     found = curvatures(around(COUNT), equation, state).value.sets["private"]
     check(found, state.weights, *(each[::10] for each in columns(COUNT).values()))
 

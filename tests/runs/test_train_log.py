@@ -4,12 +4,12 @@ import pytest
 
 from privet.cli.progress import Watch, two_digits
 from privet.privacy import PLD, Plan, PoissonSteps, Relation
-from privet.runs import run_log
-from privet.runs.run import train
-from privet.runs.run_config import Asked
+from privet.runs import train_log
 from privet.runs.run_folder import RunFolder
 from privet.runs.run_metrics import Metrics
 from privet.runs.session import Session
+from privet.runs.train_config import Asked
+from privet.runs.train_run import train
 
 
 class Silent:
@@ -30,7 +30,7 @@ class Silent:
 
 def test_speed_is_of_expected_images(tmp_path, monkeypatch):
     clock = iter(range(10**6))
-    monkeypatch.setattr(run_log.time, "monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(train_log.time, "monotonic", lambda: float(next(clock)))
     asked = Asked(
         **{"data": "digits", "method": "dp-sgd", "epsilon": 2.0, "delta": 1e-5, "views": "3"},
         **{"model": "linear", "sample_rate": 0.1, "epochs": 0.5, "declared_size": 1700.0},
@@ -47,7 +47,7 @@ def test_speed_is_of_expected_images(tmp_path, monkeypatch):
 
 def test_a_terminal_sees_a_bar_and_json_does_not(capsys, monkeypatch):
     assert [two_digits(x) for x in (1234.5, 87.6, 0.123)] == ["1,200", "88", "0.12"]
-    news = run_log.News(step=3, total=9, epsilon=0.5, target=2.0, rows_per_second=1234.0)
+    news = train_log.News(step=3, total=9, epsilon=0.5, target=2.0, rows_per_second=1234.0)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     for bar in (True, False):
         with Watch(bar=bar) as watch:
@@ -60,7 +60,7 @@ def test_a_terminal_sees_a_bar_and_json_does_not(capsys, monkeypatch):
 
 def test_costs_are_upper_bounds():
     steps = PoissonSteps(sampling_rate=0.1, noise_multiplier=2.0, steps=20)
-    costs = run_log.Costs(Plan((steps,)), 1e-5, Relation.ADD_REMOVE)
+    costs = train_log.Costs(Plan((steps,)), 1e-5, Relation.ADD_REMOVE)
     assert costs(0) == 0
     for paid in range(1, 21):
         assert costs(paid) >= PLD().epsilon((steps.times(paid),), 1e-5, Relation.ADD_REMOVE)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 import torch
 
-from privet import __version__
 from privet.data import ImageSet
-from privet.errors import ConfigError, Stopped
-from privet.hedge import Team
+from privet.errors import ConfigError
 from privet.privacy.certificate import NOTHING_PRIVATE, nothing_private
 from privet.public import PublicRows
 from privet.recipes.forms import Forms, Kind
@@ -35,11 +33,12 @@ from privet.runs.run_folder import (
     SYNTHETIC,
     RunFolder,
 )
-from privet.runs.run_metrics import Metrics, begin_events, check_events
-from privet.runs.saved_config import completed, require_same
+from privet.runs.run_metrics import Metrics
+from privet.runs.saved_config import completed
 from privet.runs.session import Session, usable_device
 from privet.runs.sets import Sets, read_sets
 from privet.runs.synthesis_config import SynthesisAsked
+from privet.runs.synthesis_course import synthesized
 from privet.runs.synthesis_curves import Recorded
 from privet.runs.synthesis_images import Wanted, check_space, write_images
 from privet.runs.team_memory import apart, shared
@@ -164,11 +163,12 @@ class PublicQuote:
 
 def quote_public(asked: SynthesisAsked) -> PublicQuote:
     """Decide all that is decided before anything is done, refusals included."""
-    config, sets = resolved(asked)
+    stage = staged(asked)
+    config = stage.config
     network = config.system.first_weights(config.num_classes, config.image_shape)
     return PublicQuote(
         config=config,
-        images=len(sets.private),
+        images=len(stage.sets.private),
         parameters=sum(each.numel() for each in network.parameters()),
     )
 
@@ -208,56 +208,100 @@ def synthesize_public(
     """
     if session.noise_seed is not None:
         raise ConfigError("A method of public images adds no noise: leave out --noise-seed.")
-    device = usable_device(session.device)
-    folder = RunFolder(session.out, "synthesize")
-    check_events(folder, asked=session.tensorboard, resume=session.resume)
-    begun = session.resume
-    try:
-        if session.resume:
-            folder.refuse_other_layouts()
-            if not folder.holds_run:
-                raise ConfigError(f"{folder} holds no run to go on with: start one.")
-            stored = folder.read(CONFIG)
-            asked = asked.over(stored["asked"])
-            wanted = Wanted(count=stored["count"], png=stored["png"]).grown(count, png)
-        elif count is None:
-            raise ConfigError("Give --count: how many images to make.")
-        else:
-            folder.check_idle()
-            folder.check_free(force=session.force)
-            wanted = Wanted(count=count, png=png)
-        config, sets = resolved(asked)
-        with folder.claimed():
-            if session.resume:
-                require_same(PublicConfig.from_json(stored["config"]), config)
-                if session.tensorboard:
-                    begin_events(folder)
-                if wanted.made(folder):
-                    Metrics(folder).show_samples(wanted.count)
-                    listener.note("The run is done already.")
-                    return PublicResult(folder=folder.path, summary=folder.read(RESULT))
-            else:
-                folder.check_free(force=session.force)  # another process may have been quicker
-                kept = folder.clear()
-                if kept is not None:
-                    listener.note(f"The earlier run's ledger is kept as {kept}.")
-            check_space(folder, config, wanted)
-            _write_config(folder, asked, config, wanted)
-            if session.tensorboard and not session.resume:
-                begin_events(folder)
-            begun = True
-            if session.team.size > 1:
-                body = {"public": True, "asked": asked.placed().given}
-                session.team.tell(json.dumps(body).encode())
-            return _run(config, sets, folder, listener, wanted, device, session.team)
-    except KeyboardInterrupt:
-        if begun:
-            raise Stopped(f"Stopped: go on with {folder.command_to_resume}") from None
-        raise Stopped("Stopped before anything was done: run it again when you like.") from None
+    return synthesized(_PublicImages(), asked, session, listener, count=count, png=png)
 
 
-def resolved(asked: SynthesisAsked) -> tuple[PublicConfig, Sets[ImageSet]]:
-    """Return the complete configuration, and the images."""
+@dataclass(frozen=True, kw_only=True)
+class PublicStage:
+    """What a run works with.
+
+    Args:
+        asked: what was asked for.
+        config: the complete configuration that follows from it.
+        sets: the images, of which none is private.
+    """
+
+    asked: SynthesisAsked
+    config: PublicConfig
+    sets: Sets[ImageSet]
+
+    def require_room(self) -> None:
+        """Refuse nothing: no ledger pays for public images."""
+
+    def drawn(self, memory: Memory, listener: Listener, device: torch.device) -> Drawn:
+        """Train a diffusion model, or load it, and return what draws images."""
+        learn = partial(
+            edm if isinstance(self.config.system, PublicEdm) else ddpm,
+            PublicRows.from_images(self.sets.private),
+            num_classes=self.config.num_classes,
+            memory=memory,
+            progress=listener.progress,
+            device=device,
+        )
+        return learn(settings=self.config.system)
+
+
+class _PublicImages:
+    """The making of public images, by a diffusion model."""
+
+    noun = "images"
+
+    def staged(self, asked: SynthesisAsked, *, seeded: bool, unread: bool) -> PublicStage:
+        return staged(asked)
+
+    def saved(self, body: Mapping[str, Any]) -> PublicConfig:
+        return PublicConfig.from_json(body)
+
+    def check(
+        self, stage: PublicStage, session: Session, folder: RunFolder, wanted: Wanted
+    ) -> None:
+        check_space(folder, stage.config, wanted)
+
+    def begun(self, stage: PublicStage, folder: RunFolder, wanted: Wanted) -> None:
+        """Note nothing: the configuration is all that a run must find again."""
+
+    def found(self, folder: RunFolder) -> None:
+        """Find nothing else."""
+
+    def run(
+        self,
+        stage: PublicStage,
+        state: None,
+        session: Session,
+        folder: RunFolder,
+        listener: Listener,
+        wanted: Wanted,
+    ) -> PublicResult:
+        team, metrics = session.team, Metrics(folder)
+        if team.size > 1:
+            body = {"public": True, "asked": stage.asked.placed().given}
+            team.tell(json.dumps(body).encode())
+        for sentence in stage.sets.notes:
+            listener.note(sentence)
+        listener.note("DATA are taken as public: what is made of them may repeat them.")
+        memory = shared(FolderMemory(folder, stage.config.image_shape), team)
+        drawn = stage.drawn(memory, Recorded(listener, metrics), usable_device(session.device))
+        folder.write(CERTIFICATE, nothing_private())
+        with apart(memory):
+            write_images(drawn, stage.config, folder, listener, wanted, team)
+        metrics.show_samples(wanted.count)
+        summary = {
+            "schema": "privet.result/1",
+            "method": stage.config.method,
+            "guarantee": NOTHING_PRIVATE,
+            "images": wanted.count,
+            "png": wanted.png,
+        }
+        folder.write(RESULT, summary)
+        return PublicResult(folder=folder.path, summary=summary)
+
+    def done(self, folder: RunFolder, state: None, wanted: Wanted) -> PublicResult:
+        Metrics(folder).show_samples(wanted.count)
+        return PublicResult(folder=folder.path, summary=folder.read(RESULT))
+
+
+def staged(asked: SynthesisAsked) -> PublicStage:
+    """Complete the configuration, and read the images."""
     assert asked.method is not None
     method = _name(asked.method)
     given = [name for name in _NOT_FOR_IT if getattr(asked, name) is not None]
@@ -272,70 +316,10 @@ def resolved(asked: SynthesisAsked) -> tuple[PublicConfig, Sets[ImageSet]]:
     system: System = FORMS.read(System, asked.method, "--method", nested)
     sets = read_sets(asked.data_choice, require_labels=False)
     images = sets.private  # so called wherever sets are read; here they are DATA, and public
-    return PublicConfig(
+    config = PublicConfig(
         data=asked.data_choice,
         system=system,
         image_shape=images.image_shape,
         class_names=(images.class_names or ()) if sets.labelled else (),
-    ), sets
-
-
-def _write_config(
-    folder: RunFolder, asked: SynthesisAsked, config: PublicConfig, wanted: Wanted
-) -> None:
-    body = {
-        "schema": folder.schema,
-        "privet_version": __version__,
-        "asked": asked.placed().given,
-        "config": config.to_json(),
-    }
-    folder.write(CONFIG, {**body, **asdict(wanted)})
-
-
-def _run(
-    config: PublicConfig,
-    sets: Sets[ImageSet],
-    folder: RunFolder,
-    listener: Listener,
-    wanted: Wanted,
-    device: torch.device,
-    team: Team,
-) -> PublicResult:
-    for sentence in sets.notes:
-        listener.note(sentence)
-    listener.note("DATA are taken as public: what is made of them may repeat them.")
-    metrics = Metrics(folder)
-    memory = shared(FolderMemory(folder, config.image_shape), team)
-    drawn = drawn_by(config, sets, memory, Recorded(listener, metrics), device)
-    folder.write(CERTIFICATE, nothing_private())
-    with apart(memory):
-        write_images(drawn, config, folder, listener, wanted, team)
-    metrics.show_samples(wanted.count)
-    summary = {
-        "schema": "privet.result/1",
-        "method": config.method,
-        "guarantee": NOTHING_PRIVATE,
-        "images": wanted.count,
-        "png": wanted.png,
-    }
-    folder.write(RESULT, summary)
-    return PublicResult(folder=folder.path, summary=summary)
-
-
-def drawn_by(
-    config: PublicConfig,
-    sets: Sets[ImageSet],
-    memory: Memory,
-    listener: Listener,
-    device: torch.device,
-) -> Drawn:
-    """Train a diffusion model, or load it, and return what draws images."""
-    learn = partial(
-        edm if isinstance(config.system, PublicEdm) else ddpm,
-        PublicRows.from_images(sets.private),
-        num_classes=config.num_classes,
-        memory=memory,
-        progress=listener.progress,
-        device=device,
     )
-    return learn(settings=config.system)
+    return PublicStage(asked=asked, config=config, sets=sets)

@@ -1,8 +1,9 @@
-"""How every run of `privet synthesize` that pays goes: refuse, prepare, reserve, make; or go on.
+"""How every run of `privet synthesize` goes: refuse, prepare, make; or go on.
 
-What is made, images or a table, is another's business: see `Making`. A run is durable in this
-order: its configuration, its name in the ledger, the reservation, whatever the ledger paid for,
-the certificate, rows, and the summary, which marks it as done.
+What is made, images or a table, of private or of public rows, is another's business: see `Making`.
+A run is durable in this order: its configuration; if it pays (see `Paying`), its name in the
+ledger, the reservation and whatever the ledger paid for; the certificate, rows, and the summary,
+which marks it as done.
 """
 
 from __future__ import annotations
@@ -34,7 +35,18 @@ _ROWS_PER_BATCH = 500
 
 
 class Staged(Protocol):
-    """A run of `privet synthesize` before anything is spent."""
+    """A run of `privet synthesize` before anything is done."""
+
+    @property
+    def config(self) -> Saved:
+        """The configuration, which decides what the run makes."""
+
+    def require_room(self) -> None:
+        """Refuse what the owner's ledger would not pay for."""
+
+
+class PaidStage(Staged, Protocol):
+    """The same of a run that will pay."""
 
     @property
     def config(self) -> Settled:
@@ -43,9 +55,6 @@ class Staged(Protocol):
     @property
     def sets(self) -> Sets[Any]:
         """The rows that were read; the private ones are for the hedge alone."""
-
-    def require_room(self) -> None:
-        """Refuse what the owner's ledger would not pay for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,10 +78,11 @@ class State:
 
 
 AnyStage = TypeVar("AnyStage", bound=Staged)
+AnyState = TypeVar("AnyState")
 Result_co = TypeVar("Result_co", covariant=True)
 
 
-class Making(Protocol[AnyStage, Result_co]):
+class Making(Protocol[AnyStage, AnyState, Result_co]):
     """What is different for each kind of rows that a run makes."""
 
     noun: str
@@ -86,10 +96,16 @@ class Making(Protocol[AnyStage, Result_co]):
     def check(self, stage: AnyStage, session: Session, folder: RunFolder, wanted: Wanted) -> None:
         """Refuse what cannot be made here."""
 
+    def begun(self, stage: AnyStage, folder: RunFolder, wanted: Wanted) -> AnyState:
+        """Note what a run must find again that is killed from now on."""
+
+    def found(self, folder: RunFolder) -> AnyState:
+        """Find that again; refuse a run that never began."""
+
     def run(
         self,
         stage: AnyStage,
-        state: State,
+        state: AnyState,
         session: Session,
         folder: RunFolder,
         listener: Listener,
@@ -97,12 +113,33 @@ class Making(Protocol[AnyStage, Result_co]):
     ) -> Result_co:
         """Do all that touches the ledger and private rows, and all that follows from it."""
 
-    def done(self, folder: RunFolder, state: State, wanted: Wanted) -> Result_co:
+    def done(self, folder: RunFolder, state: AnyState, wanted: Wanted) -> Result_co:
         """Return the result of a run that has left all that is wanted."""
 
 
+class Paying:
+    """What is the same for every kind of rows that a ledger pays for."""
+
+    def begun(self, stage: PaidStage, folder: RunFolder, wanted: Wanted) -> State:
+        """Give the run a name in its ledger."""
+        state = State(
+            label=f"synthesize {folder.path.resolve().name} {uuid.uuid4().hex[:8]}",
+            ledger=stage.config.ledger or LEDGER,
+            first_count=wanted.count,
+        )
+        folder.write(STATE, asdict(state))
+        return state
+
+    def found(self, folder: RunFolder) -> State:
+        """Read under which name the run reserved, or was about to."""
+        if not folder.has(STATE):
+            raise ConfigError(f"The run in {folder} never began: start it again with --force.")
+        with understood(folder):
+            return State.from_json(folder.read(STATE))
+
+
 def synthesized(
-    making: Making[AnyStage, Result_co],
+    making: Making[AnyStage, AnyState, Result_co],
     asked: SynthesisAsked,
     session: Session,
     listener: Listener,
@@ -143,7 +180,7 @@ def synthesized(
 
 
 def _begin(
-    making: Making[AnyStage, Result_co],
+    making: Making[AnyStage, AnyState, Result_co],
     asked: SynthesisAsked,
     session: Session,
     folder: RunFolder,
@@ -169,17 +206,12 @@ def _begin(
         folder.write(CONFIG, {**body, **asdict(wanted)})
         if session.tensorboard:
             begin_events(folder)
-        state = State(
-            label=f"synthesize {folder.path.resolve().name} {uuid.uuid4().hex[:8]}",
-            ledger=stage.config.ledger or LEDGER,
-            first_count=wanted.count,
-        )
-        folder.write(STATE, asdict(state))
+        state = making.begun(stage, folder, wanted)
         return _run(making, stage, state, session, folder, listener, wanted)
 
 
 def _resume(
-    making: Making[AnyStage, Result_co],
+    making: Making[AnyStage, AnyState, Result_co],
     asked: SynthesisAsked,
     session: Session,
     folder: RunFolder,
@@ -190,14 +222,12 @@ def _resume(
     folder.refuse_other_layouts()
     if not folder.holds_run:
         raise ConfigError(f"{folder} holds no run to go on with: start one without --resume.")
-    if not folder.has(STATE):
-        raise ConfigError(f"The run in {folder} never began: start it again with --force.")
     with folder.claimed():
+        state = making.found(folder)
         stored = folder.read(CONFIG)
         with understood(folder):
             require(stored, count=int, png=bool)
             wanted = Wanted(count=stored["count"], png=stored["png"]).grown(count, png)
-            state = State.from_json(folder.read(STATE))
         stage = making.staged(
             asked.over(stored["asked"]),
             seeded=session.noise_seed is not None,
@@ -215,9 +245,9 @@ def _resume(
 
 
 def _run(
-    making: Making[AnyStage, Result_co],
+    making: Making[AnyStage, AnyState, Result_co],
     stage: AnyStage,
-    state: State,
+    state: AnyState,
     session: Session,
     folder: RunFolder,
     listener: Listener,
@@ -230,7 +260,7 @@ def _run(
 
 
 @contextmanager
-def reserved(stage: Staged, state: State, folder: RunFolder) -> Iterator[Reservation]:
+def reserved(stage: PaidStage, state: State, folder: RunFolder) -> Iterator[Reservation]:
     """Find or make the run's reservation, and note it in its folder."""
     config = stage.config
     with closing(open_ledger(config, state, folder)) as ledger:
@@ -248,7 +278,7 @@ def reserved(stage: Staged, state: State, folder: RunFolder) -> Iterator[Reserva
         yield reservation
 
 
-def private_rows(stage: Staged, session: Session, reservation: Reservation) -> Hedge:
+def private_rows(stage: PaidStage, session: Session, reservation: Reservation) -> Hedge:
     """Put the private rows behind a hedge."""
     return Hedge(
         stage.sets.private,

@@ -30,6 +30,7 @@ from privet.runs.run_metrics import Metrics
 from privet.runs.session import Session, usable_device
 from privet.runs.synthesis_config import SynthesisAsked, SynthesisConfig
 from privet.runs.synthesis_course import (
+    Paying,
     State,
     certified,
     private_rows,
@@ -68,7 +69,7 @@ def synthesize(
     return synthesized(_Images(), asked, session, listener, count=count, png=png)
 
 
-class _Images:
+class _Images(Paying):
     """The making of images, by any method."""
 
     noun = "images"

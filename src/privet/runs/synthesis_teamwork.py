@@ -10,9 +10,9 @@ from privet.hedge import Dismissed, Helper, NoisySum, Processes
 from privet.recipes.releases import Drawn
 from privet.recipes.synthesis_methods import matched, release_name
 from privet.release import Embedding
+from privet.runs import public_synthesis
 from privet.runs.encoder_cache import CachedEncoders
 from privet.runs.listening import Silent
-from privet.runs.public_synthesis import drawn_by, resolved
 from privet.runs.synthesis_config import SynthesisAsked
 from privet.runs.synthesis_stage import SynthesisStage, staged
 from privet.runs.team_images import help_with_images
@@ -30,8 +30,7 @@ def help_synthesis(team: Processes) -> None:
     asked = SynthesisAsked(**body["asked"])
     try:
         if body["public"]:
-            config, sets = resolved(asked)
-            drawn: Drawn = drawn_by(config, sets, memory, Silent(), team.device)
+            drawn: Drawn = public_synthesis.staged(asked).drawn(memory, Silent(), team.device)
         else:
             stage = staged(asked, seeded=body["seeded"], unread=body["unread"])
             drawn = _matched(stage, body["count"], memory, team)

@@ -33,6 +33,7 @@ from privet.runs.session import Session
 from privet.runs.set_card import certificate_text
 from privet.runs.synthesis_config import RELEASED, SynthesisAsked
 from privet.runs.synthesis_course import (
+    Paying,
     State,
     certified,
     private_rows,
@@ -89,7 +90,7 @@ def synthesize_table(
     return synthesized(_Tables(), asked, session, listener, count=count, png=False)
 
 
-class _Tables:
+class _Tables(Paying):
     """The making of tables, by DP-MERF."""
 
     noun = "rows"

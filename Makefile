@@ -34,6 +34,8 @@ demo: setup
 	$(BIN)/privet demo --out privet-demo --force
 
 # One worker for each core, with one thread each: two threads of a small test wait for each other.
+# Tests start many processes, which need not compile the package each time, whatever the shell says.
+test: export PYTHONDONTWRITEBYTECODE =
 test: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses auto --dist loadfile --no-loadscope-reorder
 

@@ -24,7 +24,7 @@ from privet.hedge import Hedge, Steps
 from privet.learn import training
 from privet.privacy import Ledger
 from privet.privacy import ledger as ledgers
-from privet.runs import run
+from privet.runs import train_run
 from privet.runs.run_folder import RunFolder
 from tests.cli.runs import ROOT, SYSTEMS, Killed, names, read
 
@@ -286,7 +286,7 @@ class TestClock:
         self, privet, tmp_path, data, owner, killed_at, jump, years, one_thread
     ):
         jump(years[0])
-        patch = killed_at(run, "_recorder")
+        patch = killed_at(train_run, "_recorder")
         words = f"{TRAIN.format(data=data)} --ledger {owner} --out {tmp_path / 'run'}"
         with pytest.raises(Killed):
             privet(words)

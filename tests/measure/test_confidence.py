@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-from torchmetrics.functional.classification import multiclass_calibration_error
 
 from privet.errors import ConfigError, DataError
 from privet.measure import calibration
@@ -35,6 +34,8 @@ def test_a_border_belongs_to_the_bin_below_it():
 
 @pytest.mark.parametrize("bins", [5, 15])
 def test_against_torchmetrics(bins):
+    from torchmetrics.functional.classification import multiclass_calibration_error  # takes seconds
+
     generator = torch.Generator().manual_seed(0)
     logits = 2 * torch.randn(2000, 10, generator=generator).double()
     targets = torch.randint(10, (2000,), generator=generator)

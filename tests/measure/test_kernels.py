@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torchmetrics.image.kid import KernelInceptionDistance
 
 from privet.errors import ConfigError, DataError
 from privet.measure import kernel_distance, mean_discrepancy, median_distance
@@ -30,6 +29,8 @@ def by_pairs(first, second, kernel):
 
 @pytest.mark.filterwarnings("ignore:Metric `Kernel Inception Distance`:UserWarning")
 def by_torchmetrics(real, synthetic, **settings):
+    from torchmetrics.image.kid import KernelInceptionDistance  # takes seconds
+
     metric = KernelInceptionDistance(nn.Identity(), **settings).set_dtype(torch.float64)
     metric.update(real, real=True)
     metric.update(synthetic, real=False)

@@ -8,7 +8,6 @@ import torch
 from scipy.linalg import sqrtm
 from sklearn.datasets import load_digits
 from torch import nn
-from torchmetrics.image.fid import FrechetInceptionDistance
 
 from privet.errors import DataError
 from privet.measure import (
@@ -41,6 +40,8 @@ def by_root(first, second):
 
 
 def by_torchmetrics(first, second):
+    from torchmetrics.image.fid import FrechetInceptionDistance  # takes seconds
+
     looks = nn.Identity()
     looks.num_features = first.shape[1]
     metric = FrechetInceptionDistance(looks).set_dtype(torch.float64)

@@ -8,7 +8,6 @@ import dp_accounting
 import numpy as np
 import pytest
 from dp_accounting.pld import PLDAccountant
-from opacus.accountants.analysis.rdp import compute_rdp, get_privacy_spent
 from scipy import integrate, stats
 
 from privet.errors import ConfigError, PrivacyError
@@ -101,6 +100,8 @@ def test_default_noise_for_one_release():
 @pytest.mark.parametrize("sigma", [0.7, 1.0, 3.0])
 @pytest.mark.parametrize("count", [1, 100, 5000])
 def test_subsampled_rdp_agrees_with_opacus(rate, sigma, count):
+    from opacus.accountants.analysis.rdp import compute_rdp, get_privacy_spent  # takes seconds
+
     orders = list(range(2, 64))
     rdp = compute_rdp(q=rate, noise_multiplier=sigma, steps=count, orders=orders)
     expected, _ = get_privacy_spent(orders=orders, rdp=rdp, delta=1e-5)

@@ -166,7 +166,7 @@ def test_full_disk_refuses_and_loses_nothing(tmp_path):
     ledger = create(tmp_path / "l.db")
     reservation = ledger.reserve(plan=PLAN)
     ledger.close()
-    limit = ledger.path.stat().st_size + 100_000
+    limit = ledger.path.stat().st_size + 30_000
 
     def refused():
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -1,6 +1,7 @@
 """Neighbouring data sets never differ by more than the stated sensitivity."""
 
 import math
+from operator import attrgetter
 
 import numpy as np
 import pytest
@@ -195,21 +196,40 @@ def test_shorter_floats_are_off_while_norms_are_taken_and_on_again_after():
     seen = []
 
     def vectors(batch):
-        products, convolutions = torch.get_float32_matmul_precision(), torch.backends.mkldnn.conv
-        seen.append((products, torch.backends.cudnn.allow_tf32, convolutions.fp32_precision))
+        products, convolutions = torch.backends.cuda.matmul, torch.backends.mkldnn.conv
+        seen.append((products.fp32_precision, convolutions.fp32_precision))
         return batch["x"]
 
     torch.set_float32_matmul_precision("medium")
     torch.backends.mkldnn.conv.fp32_precision = "bf16"
     try:
         clipped_sum([units(rows(3))], PerRow(vectors, FEATURES), 1.0)
-        assert seen == [("highest", False, "ieee")]
+        assert seen == [("ieee", "ieee")]
         assert torch.backends.mkldnn.conv.fp32_precision == "bf16"
         assert torch.get_float32_matmul_precision() == "medium"
         assert torch.backends.cudnn.allow_tf32
     finally:
         torch.set_float32_matmul_precision("highest")
         torch.backends.mkldnn.conv.fp32_precision = "none"
+
+
+@pytest.mark.parametrize("owner", ["cuda.matmul", "mkldnn.matmul", "mkldnn.rnn", "cudnn.conv"])
+def test_trap_switches_of_single_operations_are_set_and_put_back(owner):
+    """PyTorch's older words for the same raise as soon as one of them is used."""
+    switch, seen = attrgetter(owner)(torch.backends), []
+
+    def vectors(batch):
+        seen.append(switch.fp32_precision)
+        return batch["x"]
+
+    before = switch.fp32_precision
+    switch.fp32_precision = "tf32"
+    try:
+        clipped_sum([units(rows(3))], PerRow(vectors, FEATURES), 1.0)
+        assert seen == ["ieee"]
+        assert switch.fp32_precision == "tf32"
+    finally:
+        switch.fp32_precision = before
 
 
 def test_shapes_that_depend_on_data_are_refused():

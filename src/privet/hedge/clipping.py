@@ -56,25 +56,26 @@ def clip_weights(norms: Tensor, clip_norm: float) -> Tensor:
 @contextmanager
 def _full_precision(device: torch.device) -> Iterator[None]:
     """Switch off autocast and shorter floats: such a norm may lie below the true one."""
-    products, convolutions = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
-    on_processors: Any = getattr(torch.backends.mkldnn, "conv", _NoSwitch)
-    before = on_processors.fp32_precision
-    torch.set_float32_matmul_precision("highest")
-    torch.backends.cudnn.allow_tf32 = False
-    on_processors.fp32_precision = "ieee"
+    switches = _switches()
+    before = [getattr(owner, name) for owner, name, _ in switches]
+    for owner, name, exact in switches:
+        setattr(owner, name, exact)
     try:
         with torch.autocast("cpu", enabled=False), torch.autocast(device.type, enabled=False):
             yield
     finally:
-        torch.set_float32_matmul_precision(products)
-        torch.backends.cudnn.allow_tf32 = convolutions
-        on_processors.fp32_precision = before
+        for (owner, name, _), value in zip(switches, before, strict=True):
+            setattr(owner, name, value)
 
 
-class _NoSwitch:
-    """Stands in where this version of PyTorch has no shorter floats on processors."""
-
-    fp32_precision = "ieee"
+def _switches() -> list[tuple[Any, str, object]]:
+    """What may shorten floats, by its owner and name, and the value that does not."""
+    backends: Any = torch.backends
+    cuda, cudnn, mkldnn = backends.cuda, backends.cudnn, backends.mkldnn
+    if not hasattr(mkldnn, "conv"):  # PyTorch before 2.9
+        return [(cuda.matmul, "allow_tf32", False), (cudnn, "allow_tf32", False)]
+    owners = (cuda.matmul, cudnn.conv, cudnn.rnn, mkldnn.matmul, mkldnn.conv, mkldnn.rnn)
+    return [(owner, "fp32_precision", "ieee") for owner in owners]
 
 
 def _batch_sum(units: Units, summand: Summand, clip_norm: float) -> Blocks:

@@ -179,3 +179,52 @@ def test_trap_a_cached_encoder_does_not_say_what_taught_it(taught, tmp_path, mon
     [file] = (tmp_path / "cache").iterdir()
     done = run("student", f"--public 0.1 --encoder {file}")
     assert (done.code, "is of the cache" in done.err) == (3, True), done.err
+
+
+@pytest.fixture
+def hospitals(tmp_path, owner):
+    """Two sets of scans, and the ledger of both."""
+    digits, places = load("digits"), []
+    for number, name in enumerate(["east", "west", "free"]):
+        rows = slice(500 * number, 500 * number + 500)
+        np.savez(tmp_path / f"{name}.npz", images=digits.images[rows], labels=digits.labels[rows])
+        places.append(tmp_path / f"{name}.npz")
+    return *places, owner()
+
+
+@pytest.mark.parametrize("start", [f"{QUICK} --test 0.1", f"{QUICK_SYNTHESIS} --public 0.2"])
+def test_trap_rows_that_the_ledger_protects_are_not_measured_without_noise(
+    privet, hospitals, tmp_path, start
+):
+    east, west, free, ledger = hospitals
+    for place in (east, west):
+        words = start.replace("digits", str(place)).replace("--epsilon 2", "--epsilon 1")
+        done = privet(f"{words} {ledger} --out {tmp_path / place.stem}")
+        assert done.code == 0, done.err
+    refused = privet(f"evaluate {tmp_path / 'east'} --test {west}")
+    assert (refused.code, "west" in refused.err, "protects" in refused.err) == (3, True, True)
+    assert not (tmp_path / "east" / "evaluation.json").exists()
+    assert privet(f"evaluate {tmp_path / 'east'} --test {free}").code == 0
+
+
+def test_trap_a_test_part_is_not_protected_by_another_run_of_the_same_ledger(
+    privet, owner, tmp_path
+):
+    digits, folder, ledger = load("digits"), tmp_path / "scans", owner()
+    folder.mkdir()
+    for name, rows in {"train": slice(0, 400), "t10k": slice(400, 700)}.items():
+        images, labels = digits.images[rows], digits.labels[rows]
+        write_idx(folder / f"{name}-images-idx3-ubyte", np.asarray(images)[..., 0])
+        write_idx(folder / f"{name}-labels-idx1-ubyte", labels.astype(np.uint8))
+    words = QUICK.replace("--test 100", "").replace("--epsilon 2", "--epsilon 1")
+    whole = words.replace("digits", str(folder))
+    assert privet(f"{whole} --test {folder} {ledger} --out {tmp_path / 'a'}").code == 0
+    assert privet(f"{whole} {ledger} --out {tmp_path / 'b'}").code == 0
+    part = words.replace("digits", str(folder / "t10k-images-idx3-ubyte"))
+    refused = privet(f"{part} {ledger} --out {tmp_path / 'c'}")
+    assert (refused.code, "not private in the other" in refused.err) == (3, True), refused.err
+
+
+def write_idx(path, array):
+    header = bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">i4").tobytes()
+    path.write_bytes(header + np.ascontiguousarray(array).tobytes())

@@ -223,6 +223,21 @@ def test_a_schema_is_made_of_public_rows(privet, csv, tmp_path):
     assert json.loads(privet(f"data schema {csv} --target y").out) == body
 
 
+def test_trap_a_schema_of_the_private_rows_is_refused(privet, train_table, csv, tmp_path):
+    made = tmp_path / "made.json"
+    assert privet(f"data schema {csv} --target y --out {made}").code == 0
+    refused = train_table(f"--method dp-sgd --schema {made}")
+    assert (refused.code, "was made of the private table" in refused.err) == (3, True), refused.err
+    assert not (tmp_path / "run").exists()
+    other = tmp_path / "other.csv"
+    other.write_text(rows())
+    assert train_table(f"--method dp-sgd --schema {made}", data=other).code == 0
+    body = read(made)
+    assert body.pop("made_of") == str(csv)
+    made.write_text(json.dumps(body))  # its owner says that all of it is known
+    assert train_table(f"--method dp-sgd --schema {made}", out="declared").code == 0
+
+
 def test_runs_from_before_tables_are_still_read(train, tmp_path):
     assert train("--declared-size 1700").code == 0
     path = tmp_path / "run" / "config.json"

@@ -133,7 +133,7 @@ def test_a_whole_federation(tmp_path, method):
     promised = [each.guarantee.epsilon for each in result.certificate.parties.values()]
     assert promised == pytest.approx([2.0, 5.0, 1.0], rel=1e-3)
     assert result.certificate.everywhere[0] <= 8.0
-    assert "lie with several parties" in result.certificate.statement
+    assert "one row at each of several parties" in result.certificate.statement
     body = json.loads((tmp_path / "server" / "certificate.json").read_text())
     assert FederatedCertificate.from_json(body) == result.certificate
     assert not (tmp_path / "server" / "ledger.db").exists()

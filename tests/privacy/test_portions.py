@@ -255,7 +255,7 @@ class TestCertificate:
         )
         assert together.guarantee.epsilon > 1.5
         assert "chosen by what another had shown" in together.statement
-        assert "ε ≤ 4 at δ = 1e-05 for all its runs" in together.statement
+        assert "ε ≤ 4 at δ = 1e-05 for all its runs but those whose noise" in together.statement
         assert together.declared == {"units of a": 600.0}
         assert together.outside == ("norms",)
 

@@ -68,6 +68,12 @@ def test_one_trial_or_none_or_endless_ones_are_refused(mean):
         Trials(law="geometric", mean=mean)
 
 
+def test_a_large_mean_can_be_drawn():
+    trials = Trials(law=Law.POISSON, mean=1000.0)
+    found = [trials.draw(Random(seed)) for seed in range(40)]
+    assert sum(found) / len(found) == pytest.approx(1000, rel=0.02)
+
+
 def test_other_laws_are_refused():
     with pytest.raises(ConfigError, match="no law of trials"):
         Trials(law="constant", mean=3)

@@ -116,7 +116,7 @@ def test_a_split_names_users_and_all_other_rows_that_are_not_private():
     choice = DataChoice(
         source="both.npz", public="p.npz", test="both.npz", synthetic="s", user="who"
     )
-    assert choice.split == Split(source="both.npz", user="who", others=("p.npz", "s"))
+    assert choice.split == Split(source="both.npz", user="who", others=("p.npz", "both.npz", "s"))
 
 
 def test_a_digest_of_what_is_set_aside_tells_other_rows(tmp_path):

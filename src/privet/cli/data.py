@@ -12,6 +12,7 @@ from privet.data.guard import shown
 from privet.data.options import Channels, parse_size
 from privet.data.summary import NOT_PRIVATE, Summary
 from privet.errors import ConfigError
+from privet.paths import absolute
 
 app = Table(no_args_is_help=True, help="Look at a data set before it is used.")
 
@@ -78,22 +79,23 @@ def schema(
     """Write down what the columns of a public table hold.
 
     The file is for you to edit, and for --schema. Bounds, categories and classes are those of the
-    rows themselves, so these must be public.
+    rows themselves, so these must be public: a run that protects the same rows refuses the file.
     """
     from privet.data.disk import write_whole
     from privet.data.public_schema import schema_of
-    from privet.data.schema_file import schema_to_json
+    from privet.data.schema_file import MADE_OF, schema_to_json
     from privet.data.tables import read_table
 
     found, notes = schema_of(read_table(table), target, table)
     for sentence in notes:
         typer.echo(sentence, err=True)
+    body = schema_to_json(found) | {MADE_OF: absolute(table)}
     if out is None:
-        print_json(schema_to_json(found))
+        print_json(body)
         return
     if out.exists() and not force:
         raise ConfigError(f"{shown(out)} exists already: choose another --out, or add --force.")
-    text = json_text.dumps(schema_to_json(found), indent=2, ensure_ascii=False) + "\n"
+    text = json_text.dumps(body, indent=2, ensure_ascii=False) + "\n"
     write_whole(out, memoryview(text.encode()))
     typer.echo(f"Wrote {shown(out)}", err=True)
 

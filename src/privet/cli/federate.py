@@ -200,13 +200,14 @@ def simulate(
     from privet.federate.flower import simulate as run
     from privet.federate.party import simulated_parties
     from privet.federate.requirements import require_flower
+    from privet.runs.run_folder import PARTIES
 
     require_flower(simulation=True)
     place = Path(_placed(out))
     images: dict[str, Any] = {"public": _source(public), "encoder": encoder}
     images |= {"resize": resize, "channels": channels}
     common = {**images, "epsilon": epsilon, "delta": delta, "relation": relation}
-    own = simulated_parties(party, {**common, "noise_seed": noise_seed}, place / "parties")
+    own = simulated_parties(party, {**common, "noise_seed": noise_seed}, place / PARTIES)
     asked = Server(
         out=str(place / "server"),
         count=count,

@@ -20,6 +20,8 @@ COLUMN_KINDS: Mapping[str, type] = {
     "categorical": Categorical,
     "ignored": Ignored,
 }
+MADE_OF = "made_of"
+"""The key of a file under which it says which table it was made of."""
 
 
 def read_schema(path: str | Path) -> Schema:
@@ -27,9 +29,19 @@ def read_schema(path: str | Path) -> Schema:
     file = as_path(path)
     if not file.is_file():
         raise DataError(f"{shown(file)} is no file; give a schema, as 'privet data schema' makes.")
+    return schema_from_json(_body(file), shown(file))
+
+
+def origin_of_schema(path: str | Path) -> str | None:
+    """The table that a file says it was made of; None if somebody wrote it."""
+    body = _body(as_path(path))
+    origin = body.get(MADE_OF) if isinstance(body, Mapping) else None
+    return None if origin is None else str(origin)
+
+
+def _body(file: Path) -> Any:
     with reading(file, "schema in JSON"):
-        body = plain_json.read(file)
-    return schema_from_json(body, shown(file))
+        return plain_json.read(file)
 
 
 def schema_to_json(schema: Schema) -> dict[str, Any]:
@@ -43,7 +55,7 @@ def schema_to_json(schema: Schema) -> dict[str, Any]:
 
 def schema_from_json(body: Any, where: str = "the schema") -> Schema:
     """Read a schema from JSON values of `schema_to_json`, or from what somebody wrote."""
-    _check_keys(body, ("target", "classes", "columns"), (), where)
+    _check_keys(body, ("target", "classes", "columns"), (MADE_OF,), where)
     return Schema(
         target=str(body["target"]),
         classes=_texts(body["classes"], where),

@@ -6,6 +6,7 @@ be protected as nobody's, so it is refused.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-_WHOLE = 2.0**53  # from here on, floating-point numbers leave whole ones out
+# From here on, floating-point numbers of so many bits leave whole ones out.
+_WHOLE = {16: 2.0**11, 32: 2.0**24, 64: 2.0**53}
+_DECIMAL = re.compile(r"[+-]?\d+\.\d*")
+_ROUNDED = re.compile(r"[+-]?\d+(\.\d*)?e\+\d+", re.IGNORECASE)  # as programs write, not people
 
 
 def user_ids(table: pa.Table, column: str, where: object) -> NDArray[np.str_]:
@@ -49,15 +53,25 @@ def user_ids(table: pa.Table, column: str, where: object) -> NDArray[np.str_]:
 
 
 def _refuse_rounded(column: pa.ChunkedArray, told: str, where: object) -> None:
-    """Refuse fractional ids of 2^53 or more: rounding could merge two users or split one."""
+    """Refuse numbers that may have been whole ones: rounding could merge two users or split one."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if not pa.types.is_floating(column.type):
-        return
-    most = pc.max(pc.abs(column.cast(pa.float64()))).as_py()
-    if most is not None and not most < _WHOLE:
+    kind = column.type
+    if pa.types.is_floating(kind):
+        most = pc.max(pc.abs(column.cast(pa.float64()))).as_py()
+        rounded = most is not None and not most < _WHOLE[kind.bit_width]
+    else:
+        texts = (each for each in column.unique().to_pylist() if isinstance(each, str))
+        rounded = any(_is_rounded(each.strip()) for each in texts)
+    if rounded:
         raise DataError(
-            f"Users cannot be read from {told} of {shown(where)}: numbers of 2^53 or more were "
-            "rounded there; save ids as whole numbers or texts."
+            f"Users cannot be read from {told} of {shown(where)}: large numbers were rounded "
+            "there; save ids as whole numbers or texts."
         )
+
+
+def _is_rounded(text: str) -> bool:
+    """Whether a text is a number as files have it that were floating-point numbers before."""
+    large = _DECIMAL.fullmatch(text) is not None and abs(float(text)) >= _WHOLE[64]
+    return large or _ROUNDED.fullmatch(text) is not None

@@ -318,7 +318,10 @@ def _kept_by(ledger: Ledger, *others: Ledger) -> str:
     if others:
         return f"none, since they drew on {1 + len(others)} ledgers"
     budget = ledger.budget
-    return f"{ledger.composition}, ε ≤ {budget.epsilon:g} at δ = {budget.delta:g} for all its runs"
+    kept = f"{ledger.composition}, ε ≤ {budget.epsilon:g} at δ = {budget.delta:g} for all its runs"
+    if any(each.seeded or each.outside for each in ledger.records()):
+        kept += " but those whose noise was seeded or that looked outside the guarantee"
+    return kept
 
 
 def _from_fields(body: Mapping[str, Any]) -> Certificate:

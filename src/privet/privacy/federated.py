@@ -57,7 +57,7 @@ class FederatedCertificate:
 
     @property
     def everywhere(self) -> tuple[float, float]:
-        """ε and δ of someone whose data lie with every party: their sums (basic composition)."""
+        """ε and δ of someone with one row at every party: their sums (basic composition)."""
         own = [each.guarantee for each in self.parties.values() if each.private]
         epsilon = math.fsum(each.epsilon for each in own) if self.private else math.inf
         return epsilon, math.fsum(each.delta for each in own)
@@ -73,9 +73,10 @@ class FederatedCertificate:
         if self.private:
             epsilon, delta = self.everywhere
             said += (
-                " A person whose data lie with several parties is covered by the sum of their ε "
-                "and the sum of their δ: with all of them, by at most "
-                f"ε = {decimals(round_up(epsilon, 3))}, δ = {delta:g}."
+                " A person with one row at each of several parties is covered by the sum of their "
+                "ε and the sum of their δ: with all of them, by at most "
+                f"ε = {decimals(round_up(epsilon, 3))}, δ = {delta:g}. Of several rows at one "
+                "party each is covered, and not all of them together."
             )
         return said
 

@@ -138,6 +138,11 @@ class Ledger:
         with self.books() as books:
             return books.records()
 
+    def protected(self) -> dict[str, str]:
+        """Where rows lie that runs protect, each with the label of such a run."""
+        used = self._used(self.records())
+        return {each.split.source: each.label for each in used if each.split is not None}
+
     def remaining(self, portion: str | None = None) -> float:
         """The ε of the largest run that would still be granted, at the ledger's δ.
 

@@ -69,10 +69,10 @@ class Trials:
         """Yield the probability of 1 trial, of 2 trials and so on."""
         value = self.parameter
         if self.law is Law.POISSON:
-            chance = value / math.expm1(value)
-            for number in range(2, _LONGEST_DRAW):
-                yield chance
-                chance *= value / number
+            some = -math.expm1(-value)  # of a Poisson number, which may be 0
+            for number in range(1, _LONGEST_DRAW):
+                logarithm = number * math.log(value) - value - math.lgamma(number + 1)
+                yield math.exp(logarithm) / some
             return
         geometric = self.law is Law.GEOMETRIC
         chance = value if geometric else (1 - value) / -math.log(value)
@@ -89,7 +89,7 @@ class Trials:
         left = random.random()
         for number, chance in enumerate(self.probabilities(), 1):
             left -= chance
-            if left < 0 or chance == 0:
+            if left < 0 or (chance == 0 and number > self.mean):
                 return number
         return _LONGEST_DRAW
 

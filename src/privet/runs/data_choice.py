@@ -96,7 +96,7 @@ class DataChoice:
             aside=f"{words} --seed {self.seed}" if shares else "",
             digest=self.aside,
             user=self.user or "",
-            others=tuple(place for place in places if place != self.source),
+            others=tuple(places),  # also the source itself, if its own test part is not private
         )
 
 

@@ -111,7 +111,7 @@ def evaluate(out: Path, test: str | None = None) -> Evaluation | TextEvaluation:
 def _evaluated(folder: RunFolder, config: RunConfig, test: str | None) -> Evaluation:
     certificate, num_classes = spending_certificate_of(folder), len(config.class_names)
     network = trained_network(folder / MODEL, config.model, config.rows.shape, num_classes)
-    tested, where, notes = read_test_rows(config, test)
+    tested, where, notes = read_test_rows(folder, config, test)
     rows = _inputs(config, public_rows(tested))
     ensembles = {}
     if folder.has(ENSEMBLE):

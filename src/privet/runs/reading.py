@@ -17,6 +17,8 @@ from privet.public import PublicRows
 from privet.recipes.row_kinds import ImageRows, RowKind, TableRows, TextRows
 from privet.runs.data_choice import DataChoice, from_the_run
 from privet.runs.origins import refuse_private
+from privet.runs.protected import refuse_protected
+from privet.runs.run_folder import RunFolder
 from privet.runs.sets import RowSet, Sets, read_sets, read_test
 from privet.runs.table_sets import is_table, read_table_sets, read_test_table
 from privet.runs.text_sets import read_test_text, read_text_sets
@@ -54,16 +56,20 @@ def tested_words(rows: PublicRows, views: Views) -> Examples:
     return views.single(Examples(rows.inputs, rows.targets), torch.Generator().manual_seed(0))
 
 
-def read_test_rows(config: RunConfig, test: str | None) -> tuple[RowSet, str, list[str]]:
+def read_test_rows(
+    folder: RunFolder, config: RunConfig, test: str | None
+) -> tuple[RowSet, str, list[str]]:
     """Read rows to measure a finished run on; say where they come from, and what to note.
 
     Args:
+        folder: the run's folder.
         config: the configuration of the run.
         test: another source of rows; None takes the rows that the run had.
     """
     rows = config.rows
     if test is not None:
         refuse_private("test", test, config.data.source)
+        refuse_protected(folder, test)
         if isinstance(rows, TableRows):
             return read_test_table(test, rows.schema), shown(test), []
         if isinstance(rows, TextRows):

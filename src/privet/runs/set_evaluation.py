@@ -37,6 +37,7 @@ from privet.runs.federated_set import FederatedSet
 from privet.runs.finished_set import SetConfig, finished_set_config, set_folder
 from privet.runs.merged_config import MergedConfig, sources_of
 from privet.runs.origins import refuse_private
+from privet.runs.protected import refuse_protected
 from privet.runs.public_synthesis import PublicConfig
 from privet.runs.run_certificate import certificate_of
 from privet.runs.run_folder import MEMORISATION, STATE, SYNTHETIC, RunFolder, understood
@@ -322,6 +323,7 @@ def _refuse_seen(folder: RunFolder, config: SetConfig, test: str) -> None:
         raise ConfigError(
             "--test names the images that the run learned from, or a part of them: give others."
         ) from None
+    refuse_protected(folder, test)
 
 
 def _seen(folder: RunFolder, config: SetConfig, note: Callable[[str], object]) -> PublicRows | None:

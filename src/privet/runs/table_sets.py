@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from privet.data.guard import shown
 from privet.data.public_schema import schema_of
 from privet.data.schema import Schema
-from privet.data.schema_file import read_schema
+from privet.data.schema_file import MADE_OF, origin_of_schema, read_schema
 from privet.data.split import divided, divided_by_user
 from privet.data.table_set import TableSet, strata
 from privet.data.tables import read_table
 from privet.data.users import user_ids
-from privet.errors import ConfigError
+from privet.errors import ConfigError, PrivacyError
+from privet.paths import overlap
 from privet.runs.aside import digests, table_bytes
 from privet.runs.data_choice import DataChoice
 from privet.runs.origins import refuse_private, released_note, released_sources
@@ -42,7 +43,7 @@ def read_table_sets(choice: DataChoice, schema: Schema | None = None) -> Sets[Ta
         schema: the schema of a run that knows it already; None for a new run.
     """
     _refuse_images(choice)
-    declared = None if choice.schema is None else read_schema(choice.schema)
+    declared = None if choice.schema is None else _declared(choice.schema, choice.source)
     target = _target(choice, schema or declared)
     _check_user(choice, target)
     parts, others, users = _parts(choice, target)
@@ -77,6 +78,18 @@ def read_table_sets(choice: DataChoice, schema: Schema | None = None) -> Sets[Ta
         aside=digests(own, choice.aside),
         users=users,
     )
+
+
+def _declared(file: str, private: str) -> Schema:
+    """Read a schema; refuse one that was made of the private rows."""
+    schema, origin = read_schema(file), origin_of_schema(file)
+    if origin is not None and overlap(origin, private):
+        raise PrivacyError(
+            f"{shown(file)} was made of the private table, and all that is made with it would show "
+            "values of its rows: make one of public rows, or write what everyone knows and leave "
+            f"out {MADE_OF!r}."
+        )
+    return schema
 
 
 def read_test_table(source: str, schema: Schema) -> TableSet:

@@ -59,7 +59,7 @@ def evaluated_text(folder: RunFolder, config: RunConfig, test: str | None) -> Te
     """
     num_words = len(config.class_names)
     network = trained_network(folder / MODEL, config.model, config.rows.shape, num_words)
-    text, where, notes = read_test_rows(config, test)
+    text, where, notes = read_test_rows(folder, config, test)
     rows = tested_words(public_rows(text), config.training.method.views)
     return TextEvaluation(
         test=where,

@@ -4,6 +4,7 @@ import shutil
 
 import numpy as np
 import pytest
+from safetensors import safe_open
 
 from privet.data import load
 from privet.privacy import Ledger
@@ -181,6 +182,36 @@ def test_trap_a_cached_encoder_does_not_say_what_taught_it(taught, tmp_path, mon
     assert (done.code, "is of the cache" in done.err) == (3, True), done.err
 
 
+def test_trap_a_ledger_hears_of_rows_that_taught_a_saved_encoder(privet, hospitals, tmp_path):
+    """A teacher's public rows are in what a student leaves, so no other run may protect them."""
+    east, west, free, ledger = hospitals
+    words = f"{THROUGH_ENCODER} --public {{}} --out {tmp_path}/{{}}"
+    teacher = words.format(free, west, "teacher")
+    assert privet(f"{teacher} --encoder conv:epochs=1").code == 0
+    file = tmp_path / "teacher" / "steps" / "encoder.safetensors"
+    student = words.format(east, free, "student")
+    assert privet(f"{student} --encoder {file} {ledger}").code == 0
+    [record] = Ledger.open(ledger.split()[1]).records()
+    assert record.split.others == (str(free), str(west))
+    refused = privet(
+        f"{THROUGH_ENCODER.format(west)} --encoder untrained {ledger} --out {tmp_path}/x"
+    )
+    assert (refused.code, "not private in the other" in refused.err) == (3, True), refused.err
+
+
+def test_only_what_public_rows_taught_says_so(taught, tmp_path):
+    _, run = taught
+    encoders = "conv:epochs=1+procedural:images=9,epochs=1"
+    assert run("both", f"--public 0.2 --encoder {encoders}").code == 0
+    steps = tmp_path / "both" / "steps"
+    said = {}
+    for path in steps.glob("*.safetensors"):
+        with safe_open(path, framework="pt") as file:
+            said[path.stem] = bool(file.metadata())
+    assert said.pop("encoder-0")
+    assert not any(said.values())
+
+
 @pytest.fixture
 def hospitals(tmp_path, owner):
     """Two sets of scans, and the ledger of both."""
@@ -205,6 +236,9 @@ def test_trap_rows_that_the_ledger_protects_are_not_measured_without_noise(
     assert (refused.code, "west" in refused.err, "protects" in refused.err) == (3, True, True)
     assert not (tmp_path / "east" / "evaluation.json").exists()
     assert privet(f"evaluate {tmp_path / 'east'} --test {free}").code == 0
+    (tmp_path / "owner.db").rename(tmp_path / "moved.db")
+    noted = privet(f"evaluate {tmp_path / 'east'} --test {free}")
+    assert (noted.code, "owner.db is not here" in noted.err) == (0, True)
 
 
 def test_trap_a_test_part_is_not_protected_by_another_run_of_the_same_ledger(
@@ -222,7 +256,7 @@ def test_trap_a_test_part_is_not_protected_by_another_run_of_the_same_ledger(
     assert privet(f"{whole} {ledger} --out {tmp_path / 'b'}").code == 0
     part = words.replace("digits", str(folder / "t10k-images-idx3-ubyte"))
     refused = privet(f"{part} {ledger} --out {tmp_path / 'c'}")
-    assert (refused.code, "not private in the other" in refused.err) == (3, True), refused.err
+    assert (refused.code, "name the data as it did" in refused.err) == (3, True), refused.err
 
 
 def write_idx(path, array):

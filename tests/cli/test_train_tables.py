@@ -9,6 +9,7 @@ import pytest
 
 import privet as library
 from privet.errors import DataError
+from privet.privacy import Ledger
 from privet.runs import train_run
 from tests.cli.runs import Killed, names, read
 
@@ -232,6 +233,8 @@ def test_trap_a_schema_of_the_private_rows_is_refused(privet, train_table, csv, 
     other = tmp_path / "other.csv"
     other.write_text(rows())
     assert train_table(f"--method dp-sgd --schema {made}", data=other).code == 0
+    [record] = Ledger.open(tmp_path / "run" / "ledger.db").records()
+    assert record.split.others == (str(csv),)
     body = read(made)
     assert body.pop("made_of") == str(csv)
     made.write_text(json.dumps(body))  # its owner says that all of it is known

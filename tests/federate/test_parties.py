@@ -35,7 +35,7 @@ from privet.recipes.synthesis_methods import stage_release
 from privet.release import Moments
 from privet.runs.data_choice import DataChoice
 from privet.runs.folder_memory import probe_of
-from privet.runs.teachers import origin_of
+from privet.runs.teachers import origins_of
 from tests.federate.small import (
     ENCODER,
     STAGED,
@@ -397,7 +397,7 @@ def test_trap_an_encoder_that_a_partys_own_rows_taught_is_refused(tmp_path):
     choice = DataChoice(source=data, public=data)
     weights = ConvEncoder(1).state_dict()
     file = tmp_path / "encoder.safetensors"
-    save_file(weights, file, origin_of(Pretrained(), choice))
+    save_file(weights, file, origins_of(Pretrained(), choice)["encoder"])
     ask, _ = first_ask(server_in(tmp_path), PREPARE)
     notes = []
     made = answer(replace(parties["ant"], encoder=str(file)), ask, notes.append)

@@ -232,6 +232,18 @@ def test_trap_switches_of_single_operations_are_set_and_put_back(owner):
         switch.fp32_precision = before
 
 
+def test_older_switches_can_be_read_while_norms_are_taken():
+    seen = []
+
+    def vectors(batch):
+        seen.append((torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32))
+        return batch["x"]
+
+    clipped_sum([units(rows(3))], PerRow(vectors, FEATURES), 1.0)
+    assert seen == [("highest", False)]
+    assert torch.backends.cudnn.allow_tf32
+
+
 def test_shapes_that_depend_on_data_are_refused():
     from privet.errors import PrivacyError
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 # From here on, floating-point numbers of so many bits leave whole ones out.
 _WHOLE = {16: 2.0**11, 32: 2.0**24, 64: 2.0**53}
 _DECIMAL = re.compile(r"[+-]?\d+\.\d*")
-_ROUNDED = re.compile(r"[+-]?\d+(\.\d*)?e\+\d+", re.IGNORECASE)  # as programs write, not people
+# As programs write numbers, and not as people write names: 1.5e18 or 1e+18, and not 12e45.
+_ROUNDED = re.compile(r"[+-]?\d+(\.\d*e\+?|e\+)\d+", re.IGNORECASE)
 
 
 def user_ids(table: pa.Table, column: str, where: object) -> NDArray[np.str_]:
@@ -57,17 +58,22 @@ def _refuse_rounded(column: pa.ChunkedArray, told: str, where: object) -> None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    kind = column.type
+    kind, rounded = column.type, False
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+        column = column.cast(kind)
     if pa.types.is_floating(kind):
         most = pc.max(pc.abs(column.cast(pa.float64()))).as_py()
         rounded = most is not None and not most < _WHOLE[kind.bit_width]
-    else:
-        texts = (each for each in column.unique().to_pylist() if isinstance(each, str))
+    elif (
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    ):
+        texts = (each for each in column.unique().to_pylist() if each is not None)
         rounded = any(_is_rounded(each.strip()) for each in texts)
     if rounded:
         raise DataError(
-            f"Users cannot be read from {told} of {shown(where)}: large numbers were rounded "
-            "there; save ids as whole numbers or texts."
+            f"Users cannot be read from {told} of {shown(where)}: large numbers may have "
+            "been rounded there; save ids as whole numbers or texts."
         )
 
 

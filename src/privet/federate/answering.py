@@ -27,6 +27,7 @@ from privet.hedge import Hedge, Randomness
 from privet.paths import absolute
 from privet.privacy import Certificate, Ledger, Reservation, certify
 from privet.privacy.records import State
+from privet.privacy.splits import Split
 from privet.recipes.encoder_names import encoder_choice
 from privet.recipes.releases import Release, planned_sums, released
 from privet.recipes.synthesis_methods import Prepared, check, run, stage_release
@@ -38,7 +39,7 @@ from privet.runs.run_ledger import find_or_reserve, open_ledger
 from privet.runs.run_terms import delta_warnings
 from privet.runs.sets import Sets, read_sets
 from privet.runs.synthesis_stage import require_memory
-from privet.runs.teachers import origin_of, refuse_taught
+from privet.runs.teachers import origins_of, places_of, refuse_taught
 
 _ROWS_PER_BATCH = 500
 Note = Callable[[str], None]
@@ -110,7 +111,7 @@ def _answer(party: Party, ask: Ask, note: Note) -> Answer:
         private = with_classes(sets.private, agreement, labelled=sets.labelled)
         encoder = encoder_choice(party.encoder)
         refuse_taught(encoder, party.choice)
-        memory = FolderMemory(folder, agreement.image_shape, origin_of(encoder, party.choice))
+        memory = FolderMemory(folder, agreement.image_shape, origins_of(encoder, party.choice))
         prepared = _prepared(party, agreement, sets, memory, note)
         if ask.stage == PREPARE:
             warnings = delta_warnings(party.delta, party.declared_size, "image")
@@ -258,6 +259,14 @@ class _Work:
         noted = self.folder.read(STATE)
         return _State(**{each.name: noted[each.name] for each in fields(_State)})
 
+    @property
+    def _split(self) -> Split:
+        """Which rows are private, and which that taught an encoder are not."""
+        choice = self.party.choice
+        return choice.split.with_others(
+            *places_of(encoder_choice(self.party.encoder), choice.source)
+        )
+
     def _reserved(self, ledger: Ledger) -> Reservation:
         """The one reservation of this federation, made now or by an earlier process."""
         state = self._state
@@ -265,7 +274,7 @@ class _Work:
             ledger,
             state,
             lambda: ledger.reserve(
-                epsilon=self.party.epsilon, label=state.label, split=self.party.choice.split
+                epsilon=self.party.epsilon, label=state.label, split=self._split
             ),
         )
         self.folder.write(STATE, asdict(replace(state, reservation=found.id)))

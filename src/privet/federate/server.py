@@ -50,7 +50,7 @@ from privet.runs.set_card import write_card
 from privet.runs.synthesis_config import chosen_system
 from privet.runs.synthesis_images import write_shards, write_sheet
 from privet.runs.synthesis_stage import require_memory
-from privet.runs.teachers import origin_of
+from privet.runs.teachers import origins_of
 
 _SCALE = "noise scale"
 _SHARD = 1000
@@ -205,8 +205,8 @@ def conduct(server: Server, ask_all: AskAll, listener: Listener | None = None) -
             listener.note("The federation is done already.")
             return finished(folder)
         shared = DataChoice(source=server.public, public=server.public)
-        origin = origin_of(encoder_choice(server.encoder), shared)
-        memory = FolderMemory(folder, agreement.image_shape, origin)
+        origins = origins_of(encoder_choice(server.encoder), shared)
+        memory = FolderMemory(folder, agreement.image_shape, origins)
         encoders = CachedEncoders(memory, cache_folder(), listener.note)
         prepared = agreement.prepared(
             server.encoder, public, encoders, listener.progress("encoder")

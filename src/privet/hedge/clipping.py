@@ -1,8 +1,9 @@
 """The sum of clipped vectors: where one unit's influence is bounded."""
 
 import math
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, NewType
 
 import torch
@@ -56,26 +57,35 @@ def clip_weights(norms: Tensor, clip_norm: float) -> Tensor:
 @contextmanager
 def _full_precision(device: torch.device) -> Iterator[None]:
     """Switch off autocast and shorter floats: such a norm may lie below the true one."""
-    switches = _switches()
-    before = [getattr(owner, name) for owner, name, _ in switches]
-    for owner, name, exact in switches:
-        setattr(owner, name, exact)
+    before = list(_switches())  # all are read before one is written
     try:
+        for write, exact, _ in before:
+            write(exact)
         with torch.autocast("cpu", enabled=False), torch.autocast(device.type, enabled=False):
             yield
     finally:
-        for (owner, name, _), value in zip(switches, before, strict=True):
-            setattr(owner, name, value)
+        for write, _, value in before:
+            write(value)
 
 
-def _switches() -> list[tuple[Any, str, object]]:
-    """What may shorten floats, by its owner and name, and the value that does not."""
+def _switches() -> Iterator[tuple[Callable[[Any], None], object, object]]:
+    """What may shorten floats: how to write it, the value that does not, and the present one.
+
+    Older switches come first, for they turn newer ones, which PyTorch has for each operation. They
+    cannot be read where newer ones were used.
+    """
+    with suppress(RuntimeError):
+        products = torch.get_float32_matmul_precision()
+        yield torch.set_float32_matmul_precision, "highest", products
     backends: Any = torch.backends
     cuda, cudnn, mkldnn = backends.cuda, backends.cudnn, backends.mkldnn
-    if not hasattr(mkldnn, "conv"):  # PyTorch before 2.9
-        return [(cuda.matmul, "allow_tf32", False), (cudnn, "allow_tf32", False)]
-    owners = (cuda.matmul, cudnn.conv, cudnn.rnn, mkldnn.matmul, mkldnn.conv, mkldnn.rnn)
-    return [(owner, "fp32_precision", "ieee") for owner in owners]
+    switches: list[tuple[Any, str, object]] = [(cudnn, "allow_tf32", False)]
+    if hasattr(mkldnn, "conv"):
+        owners = (cuda.matmul, cudnn.conv, cudnn.rnn, mkldnn.matmul, mkldnn.conv, mkldnn.rnn)
+        switches += [(owner, "fp32_precision", "ieee") for owner in owners]
+    for owner, name, exact in switches:
+        with suppress(RuntimeError):
+            yield partial(setattr, owner, name), exact, getattr(owner, name)
 
 
 def _batch_sum(units: Units, summand: Summand, clip_norm: float) -> Blocks:

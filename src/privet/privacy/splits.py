@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from privet.errors import PrivacyError
@@ -39,6 +39,10 @@ class Split:
         if not all(isinstance(each, str) for each in texts):
             raise TypeError("a split is no text")
 
+    def with_others(self, *places: str) -> Split:
+        """Return the same with more places of rows that are not private."""
+        return replace(self, others=tuple(dict.fromkeys((*self.others, *places))))
+
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
         return {**asdict(self), "others": list(self.others)}
@@ -70,12 +74,15 @@ def refuse_other_splits(
             _refuse_other_portion(record, other)
         for one, another in ((ours, theirs), (theirs, ours)):
             for place in one.others:
-                if another.source != one.source and overlap(place, another.source):
-                    raise PrivacyError(
-                        f"Rows of {place} are protected in one of both, {other.label} or this run, "
-                        "and not private in the other: give this run other rows, or a ledger of "
-                        "its own if no row is in both."
-                    )
+                if another.source == one.source or not overlap(place, another.source):
+                    continue
+                if place == one.source:
+                    raise _named_otherwise(ours, theirs, other.label)
+                raise PrivacyError(
+                    f"Rows of {place} are protected in one of both, {other.label} or this run, and "
+                    "not private in the other: give this run other rows, or a ledger of its own if "
+                    "no row is in both."
+                )
 
 
 def _refuse_other_rows(ours: Split, theirs: Split, label: str) -> None:
@@ -85,10 +92,7 @@ def _refuse_other_rows(ours: Split, theirs: Split, label: str) -> None:
             "one guarantee is of one kind of unit, so give both the same --user."
         )
     if ours.source != theirs.source and (ours.aside or theirs.aside):
-        raise PrivacyError(
-            f"{label} read {theirs.source}, which has rows of {ours.source} in it, or the other "
-            "way round, and rows are set aside: name the data as it did."
-        )
+        raise _named_otherwise(ours, theirs, label)
     if ours.aside != theirs.aside:
         raise PrivacyError(
             f"{label} set {theirs.aside or 'nothing'} aside of the same data, and this run "
@@ -101,6 +105,13 @@ def _refuse_other_rows(ours: Split, theirs: Split, label: str) -> None:
             "be public in this run: the data have changed, or are read in another form (--target, "
             "--resize, --channels). Keep public and test rows in sets of their own, and name those."
         )
+
+
+def _named_otherwise(ours: Split, theirs: Split, label: str) -> PrivacyError:
+    return PrivacyError(
+        f"{label} read {theirs.source}, which has rows of {ours.source} in it, or the other way "
+        "round, and rows are set aside: name the data as it did."
+    )
 
 
 def _units(split: Split) -> str:

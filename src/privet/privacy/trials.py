@@ -83,8 +83,7 @@ class Trials:
     def draw(self, random: Random) -> int:
         """Draw a number of trials; its law is exact but for the rounding of a uniform number.
 
-        That is of the order of 2⁻⁵³ in probability, far below the part of every δ that is kept for
-        what hardly ever happens.
+        That is less than 1e-12 in probability, far below every δ that anyone asks for.
         """
         left = random.random()
         for number, chance in enumerate(self.probabilities(), 1):

@@ -21,6 +21,7 @@ from privet.recipes.forms import Kind
 from privet.recipes.model import ImageShape
 from privet.recipes.private_encoders import PrivatelyTrained, untrained
 from privet.recipes.public_encoders import (
+    ENCODER,
     Activation,
     Norm,
     Once,
@@ -256,6 +257,11 @@ class Several:
                 for number, each in enumerate(self.choices)
             ]
         )
+
+
+def encoder_files(count: int) -> list[str]:
+    """Name what a memory keeps of so many encoders: one alone has no number."""
+    return [ENCODER] if count == 1 else [f"{ENCODER}-{number}" for number in range(count)]
 
 
 class _Numbered:

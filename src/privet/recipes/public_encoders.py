@@ -25,6 +25,8 @@ Told = Callable[[int, int], None]
 Norm = Literal["batch", "group"]
 Activation = Literal["silu", "relu"]
 
+ENCODER = "encoder"
+"""The name under which a memory keeps an encoder."""
 _GROUPS = 8  # of channels in a GroupNorm
 _ACTIVATIONS: dict[str, type[nn.Module]] = {"silu": nn.SiLU, "relu": nn.ReLU}
 
@@ -93,7 +95,7 @@ class Pretrained(WithoutPrivate):
         public = _teaching(public)
         network = self.network(shape)
         training = PublicTraining(self, shape, public, told)
-        network.load_state_dict(memory.once("encoder", training))
+        network.load_state_dict(memory.once(ENCODER, training))
         return network.folded()
 
     def _trained(self, shape: ImageShape, public: PublicRows, told: Told) -> Tensors:

@@ -36,13 +36,16 @@ class FolderMemory:
     Args:
         folder: the run's folder.
         shape: the shape of what an embedding takes: of an image, or of an encoded row of a table.
-        origin: what files of steps say of the public rows that they were made of.
+        origins: what files of steps say of the public rows that taught them, by their names.
     """
 
     def __init__(
-        self, folder: RunFolder, shape: tuple[int, ...], origin: Mapping[str, str] | None = None
+        self,
+        folder: RunFolder,
+        shape: tuple[int, ...],
+        origins: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
-        self._folder, self._shape, self._origin = folder, shape, origin
+        self._folder, self._shape, self._origins = folder, shape, origins or {}
 
     @property
     def num_paid(self) -> int:
@@ -61,7 +64,7 @@ class FolderMemory:
             made = self._read(file, "remove it, and it is made again")
         else:
             made = make()
-            self._write(file, made, self._origin)
+            self._write(file, made, self._origins.get(name))
         self._folder.discard(_unfinished(name))
         return made
 

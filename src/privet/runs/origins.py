@@ -17,7 +17,7 @@ from privet.runs.run_folder import CERTIFICATE, CONFIG
 
 def refuse_private(name: str, source: str, private: str) -> None:
     """Refuse a source that overlaps the private data: naming it public does not make it so."""
-    if any(overlap(placed(each), placed(private)) for each in _unprotected_origins(source)):
+    if is_made_of(source, private):
         raise ConfigError(
             f"--{name} was made of the private data themselves, and without privacy: make it of "
             "public ones."
@@ -35,6 +35,11 @@ def reads_private(name: str, source: str, private: str) -> bool:
         return False
     itself = name == "test" and placed(source) == placed(private)
     return not (itself and has_part(source, "train") and has_part(source, "test"))
+
+
+def is_made_of(source: str, private: str) -> bool:
+    """Whether a diffusion model made images of private ones, without privacy."""
+    return any(overlap(placed(each), placed(private)) for each in _unprotected_origins(source))
 
 
 def has_part(source: str, part: str) -> bool:

@@ -82,7 +82,7 @@ class PaidSet:
         """Prepare all that public images are for: an encoder, read if a killed run left one."""
         config = self.stage.config
         check_space(folder, config, self.wanted, stages_of(config.system))
-        memory = FolderMemory(folder, config.image_shape, config.origin)
+        memory = FolderMemory(folder, config.image_shape, config.origins)
         encoders = CachedEncoders(memory, cache_folder(), listener.note)
         return self.stage.prepared(self.count, encoders, listener, device)
 

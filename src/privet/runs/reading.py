@@ -69,14 +69,14 @@ def read_test_rows(
     rows = config.rows
     if test is not None:
         refuse_private("test", test, config.data.source)
-        refuse_protected(folder, test)
+        notes = refuse_protected(folder, test)
         if isinstance(rows, TableRows):
-            return read_test_table(test, rows.schema), shown(test), []
+            return read_test_table(test, rows.schema), shown(test), notes
         if isinstance(rows, TextRows):
             text = read_test_text(test, config.class_names, rows.causal, config.data)
-            return text, shown(test), []
-        images, notes = read_test(test, config.data, _like(config))
-        return images, shown(test), notes
+            return text, shown(test), notes
+        images, more = read_test(test, config.data, _like(config))
+        return images, shown(test), [*notes, *more]
     if config.data.test is None:
         raise ConfigError("The run had no test set: give one with --test.")
     sets: Sets[Any]

@@ -6,6 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
+from privet.data.schema_file import origin_of_schema
 from privet.errors import ConfigError
 from privet.paths import absolute, as_path
 from privet.privacy import Budget, Ledger, Plan, Relation, Unit
@@ -49,13 +50,19 @@ class PrivateTerms:
     @property
     def split(self) -> Split:
         """Which rows are private, as a ledger compares it between runs."""
-        return self.data.split
+        made_of = None if self.data.schema is None else origin_of_schema(self.data.schema)
+        return self.data.split if made_of is None else self.data.split.with_others(made_of)
 
-    def require_room(self, plan: Plan) -> None:
-        """Refuse what the owner's ledger, if there is one, would not pay for."""
+    def require_room(self, plan: Plan, split: Split | None = None) -> None:
+        """Refuse what the owner's ledger, if there is one, would not pay for.
+
+        Args:
+            plan: all that will happen to private rows.
+            split: which rows are private; None for what the terms themselves say.
+        """
         if self.ledger is not None:
             with closing(Ledger.open(self.ledger)) as ledger:
-                ledger.require_room(plan, self.portion, self.split)
+                ledger.require_room(plan, self.portion, split or self.split)
 
 
 def terms_of(asked: Words, aside: str, *, seeded: bool) -> dict[str, Any]:

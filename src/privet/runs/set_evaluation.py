@@ -299,6 +299,8 @@ def _test_images(
         raise ConfigError("The run had no test images: give some with --test.")
     if test is not None:
         _refuse_seen(folder, config, test)
+        for sentence in refuse_protected(folder, test):
+            note(sentence)
     sets = _beside(folder, replace(config.data, public=None, test=given))
     for sentence in sets.notes:
         note(sentence)
@@ -323,7 +325,6 @@ def _refuse_seen(folder: RunFolder, config: SetConfig, test: str) -> None:
         raise ConfigError(
             "--test names the images that the run learned from, or a part of them: give others."
         ) from None
-    refuse_protected(folder, test)
 
 
 def _seen(folder: RunFolder, config: SetConfig, note: Callable[[str], object]) -> PublicRows | None:

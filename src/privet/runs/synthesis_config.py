@@ -34,7 +34,7 @@ from privet.runs.run_terms import PrivateTerms, terms_of
 from privet.runs.run_words import Words
 from privet.runs.saved_config import completed
 from privet.runs.sets import Sets
-from privet.runs.teachers import origin_of
+from privet.runs.teachers import Origins, origins_of, places_of
 
 FORMS = Forms({System: SYSTEMS, EncoderChoice: SAVED})
 _FOR_MEDIAN = 1000  # public images
@@ -86,12 +86,14 @@ class SynthesisConfig(PrivateTerms):
     def split(self) -> Split:
         """Which rows are private, and which that taught an encoder are not."""
         more = () if self.encoder_data is None else (self.encoder_data,)
-        return replace(self.data.split, others=(*self.data.split.others, *more))
+        if needs_encoder(self.system):
+            more += places_of(self.encoder, self.data.source)
+        return super().split.with_others(*more)
 
     @property
-    def origin(self) -> dict[str, str]:
-        """What the file of the encoder says of the public rows that taught it."""
-        return origin_of(self.encoder, self.data, self.encoder_data)
+    def origins(self) -> Origins:
+        """What the files of encoders say of the public rows that taught them."""
+        return origins_of(self.encoder, self.data, self.encoder_data)
 
     @property
     def num_classes(self) -> int:

@@ -119,7 +119,7 @@ def _run(
     if session.noise_seed is not None:
         listener.note("The noise is seeded, so this run is NOT private.")
     config, metrics = stage.config, Metrics(folder)
-    memory = FolderMemory(folder, config.image_shape, config.origin)
+    memory = FolderMemory(folder, config.image_shape, config.origins)
     listener, team = Recorded(listener, metrics), session.team
     together = shared(memory, team)
     _open(team, stage, session, folder, state.first_count)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from privet.data.guard import shown
 from privet.errors import PrivacyError
 from privet.paths import overlap
-from privet.recipes.encoders import EncoderChoice, Saved, choices_of
+from privet.recipes.encoders import EncoderChoice, Saved, choices_of, encoder_files
 from privet.runs.aside import digest_of
 from privet.runs.data_choice import DataChoice, placed
 from privet.runs.encoder_cache import SCHEMA as CACHED
@@ -13,22 +15,37 @@ from privet.runs.encoder_cache import SCHEMA as CACHED
 _PLACE, _ROWS = "privet.taught_by", "privet.taught_rows"
 
 
-def origin_of(
+Origins = Mapping[str, Mapping[str, str]]
+"""What the files of encoders say of themselves, by the name of each."""
+
+
+def origins_of(
     encoder: EncoderChoice, choice: DataChoice, encoder_data: str | None = None
-) -> dict[str, str]:
-    """Make what an encoder's file says of itself: where its rows lie, and which if not all.
+) -> Origins:
+    """Make what encoders' files say: where the rows lie that taught each, and which if not all.
 
     Args:
-        encoder: what learns; nothing is said of one that takes no public rows.
+        encoder: what learns, or several; nothing is said of one that takes no public rows.
         choice: where the rows of its run come from.
         encoder_data: another place of public rows that teach it; None for none.
     """
     public = choice.parts["public"] if encoder_data is None else encoder_data
-    if not encoder.needs_public or not public:
+    if not public:
         return {}
     if isinstance(public, str):
-        return {_PLACE: placed(public)}
-    return {_PLACE: placed(choice.source), _ROWS: digest_of("public", choice.aside)}
+        origin = {_PLACE: placed(public)}
+    else:
+        origin = {_PLACE: placed(choice.source), _ROWS: digest_of("public", choice.aside)}
+    choices = choices_of(encoder)
+    names = encoder_files(len(choices))
+    return {name: origin for name, each in zip(names, choices, strict=True) if each.needs_public}
+
+
+def places_of(encoder: EncoderChoice, source: str) -> tuple[str, ...]:
+    """Where rows lie that taught encoders of earlier runs, but for the source of this one."""
+    saved = (each for each in choices_of(encoder) if isinstance(each, Saved))
+    places = dict.fromkeys(each.origin.get(_PLACE, source) for each in saved)
+    return tuple(place for place in places if place != source)
 
 
 def refuse_taught(encoder: EncoderChoice, choice: DataChoice) -> None:
@@ -54,5 +71,6 @@ def refuse_taught(encoder: EncoderChoice, choice: DataChoice) -> None:
         if not rows or place != private or rows != digest_of("public", choice.aside):
             raise PrivacyError(
                 f"{shown(each.file)} learned from rows of the private data that were public in "
-                "its run: give the same --public, --test and --seed as there, or another --encoder."
+                "its run: give the same --public, --test, --seed, --resize and --channels as "
+                "there, or another --encoder."
             )

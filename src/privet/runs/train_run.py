@@ -215,7 +215,7 @@ def _run(
                     plan=stage.plan(state.mechanism),
                     label=state.label,
                     portion=stage.config.portion,
-                    split=stage.config.split,
+                    split=stage.split,
                 ),
             )
             state = replace(state, reservation=reservation.id)

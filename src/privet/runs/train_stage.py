@@ -29,6 +29,7 @@ from privet.learn.keys import Purpose
 from privet.measure import Accuracy, Perplexity, accuracy, perplexity, predictions
 from privet.privacy import Event, Guarantee, Plan, PoissonSteps, Reservation, Unit
 from privet.privacy.accountants import PLD
+from privet.privacy.splits import Split
 from privet.public import PublicRows, final_linear
 from privet.recipes.feature_models import CentredHead, features
 from privet.recipes.row_kinds import RowKind
@@ -146,6 +147,14 @@ class Stage:
         return Plan((*self.before, count, steps))
 
     @property
+    def split(self) -> Split:
+        """Which rows are private, and which that taught an encoder of the release are not."""
+        own = self.config.split
+        if self.release is None:
+            return own
+        return own.with_others(*self.release.stage.config.split.others)
+
+    @property
     def before(self) -> tuple[Event, ...]:
         """The events of what is released before the first step, besides a count."""
         return () if self.release is None else self.release.events
@@ -162,7 +171,7 @@ class Stage:
             declared=config.declared_size is not None,
             before=self.before,
         )
-        config.require_room(plan)
+        config.require_room(plan, self.split)
         return mechanism
 
     def guarantee(self, plan: Plan) -> Guarantee:

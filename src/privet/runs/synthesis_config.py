@@ -85,7 +85,7 @@ class SynthesisConfig(PrivateTerms):
     @property
     def split(self) -> Split:
         """Which rows are private, and which that taught an encoder are not."""
-        more = () if self.encoder_data is None else (self.encoder_data,)
+        more: tuple[str, ...] = () if self.encoder_data is None else (self.encoder_data,)
         if needs_encoder(self.system):
             more += places_of(self.encoder, self.data.source)
         return super().split.with_others(*more)

@@ -65,9 +65,7 @@ def _refuse_rounded(column: pa.ChunkedArray, told: str, where: object) -> None:
     if pa.types.is_floating(kind):
         most = pc.max(pc.abs(column.cast(pa.float64()))).as_py()
         rounded = most is not None and not most < _WHOLE[kind.bit_width]
-    elif (
-        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-    ):
+    elif kind in (pa.string(), pa.large_string(), pa.string_view()):
         texts = (each for each in column.unique().to_pylist() if each is not None)
         rounded = any(_is_rounded(each.strip()) for each in texts)
     if rounded:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from privet.data.guard import shown
-from privet.errors import PrivacyError
+from privet.errors import DataError, PrivacyError
 from privet.paths import overlap
 from privet.recipes.encoders import EncoderChoice, Saved, choices_of, encoder_files
 from privet.runs.aside import digest_of
 from privet.runs.data_choice import DataChoice, placed
 from privet.runs.encoder_cache import SCHEMA as CACHED
 
-_PLACE, _ROWS = "privet.taught_by", "privet.taught_rows"
+_TAUGHT_BY = "privet.taught_by"  # one key: the order of several changes from file to file
+
+
+class _Teachers(NamedTuple):
+    """Where rows lie that taught an encoder, and a digest of them; empty if it was all of them."""
+
+    place: str
+    rows: str = ""
 
 
 Origins = Mapping[str, Mapping[str, str]]
@@ -33,18 +42,23 @@ def origins_of(
     if not public:
         return {}
     if isinstance(public, str):
-        origin = {_PLACE: placed(public)}
+        teachers = _Teachers(placed(public))
     else:
-        origin = {_PLACE: placed(choice.source), _ROWS: digest_of("public", choice.aside)}
+        teachers = _Teachers(placed(choice.source), digest_of("public", choice.aside))
+    origin = {_TAUGHT_BY: json.dumps(teachers)}
     choices = choices_of(encoder)
     names = encoder_files(len(choices))
     return {name: origin for name, each in zip(names, choices, strict=True) if each.needs_public}
 
 
 def places_of(encoder: EncoderChoice, source: str) -> tuple[str, ...]:
-    """Where rows lie that taught encoders of earlier runs, but for the source of this one."""
-    saved = (each for each in choices_of(encoder) if isinstance(each, Saved))
-    places = dict.fromkeys(each.origin.get(_PLACE, source) for each in saved)
+    """Where rows lie that taught encoders of earlier runs, all of them; but for this run's source.
+
+    A share of a source is left out: its run set the share aside, and no run of the same split
+    protects it.
+    """
+    saved = (_teachers(each) for each in choices_of(encoder) if isinstance(each, Saved))
+    places = dict.fromkeys(each.place for each in saved if each is not None and not each.rows)
     return tuple(place for place in places if place != source)
 
 
@@ -59,18 +73,28 @@ def refuse_taught(encoder: EncoderChoice, choice: DataChoice) -> None:
     for each in choices_of(encoder):
         if not isinstance(each, Saved):
             continue
-        origin = each.origin
-        place, rows = origin.get(_PLACE), origin.get(_ROWS)
-        if origin.get("schema") == CACHED:
+        if each.origin.get("schema") == CACHED:
             raise PrivacyError(
                 f"{shown(each.file)} is of the cache, and nobody knows whether private rows taught "
                 "it: give the encoder.safetensors of a run, or leave out --encoder."
             )
-        if place is None or not overlap(place, private):
+        teachers = _teachers(each)
+        if teachers is None or not overlap(teachers.place, private):
             continue
-        if not rows or place != private or rows != digest_of("public", choice.aside):
+        own = _Teachers(private, digest_of("public", choice.aside))
+        if not teachers.rows or teachers != own:
             raise PrivacyError(
                 f"{shown(each.file)} learned from rows of the private data that were public in "
                 "its run: give the same --public, --test, --seed, --resize and --channels as "
                 "there, or another --encoder."
             )
+
+
+def _teachers(encoder: Saved) -> _Teachers | None:
+    said = encoder.origin.get(_TAUGHT_BY)
+    try:
+        return None if said is None else _Teachers(*map(str, json.loads(said)))
+    except (ValueError, TypeError):
+        raise DataError(
+            f"{shown(encoder.file)} does not say what taught it: give another."
+        ) from None

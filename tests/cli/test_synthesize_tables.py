@@ -139,6 +139,34 @@ def test_a_user_is_the_unit_where_rows_have_users(make, csv, tmp_path):  # noqa:
     assert "who" not in made(tmp_path).column_names
 
 
+@pytest.mark.parametrize("name", ["public", "test"])
+def test_trap_a_private_user_has_no_rows_in_another_set(make, csv, tmp_path, name):  # noqa: F811
+    csv.write_text(rows(400, who=[f"u{number % 50}" for number in range(400)]))
+    (tmp_path / "other.csv").write_text(rows(40, who=[f"u{number + 49}" for number in range(40)]))
+    words = {"public": "0.2", "test": "0.2"} | {name: tmp_path / "other.csv"}
+    said = " ".join(f"--{each} {part}" for each, part in words.items())
+    done = make(f"{said} --user who")
+    assert (done.code, "users whose other rows are private" in done.err) == (3, True), done.err
+    (tmp_path / "other.csv").write_text(rows(40, who=[f"v{number}" for number in range(40)]))
+    assert make(f"{said} --user who").code == 0
+    (tmp_path / "other.csv").write_text(rows(40))
+    done = make(f"{said} --user who", out="unsaid")
+    assert (done.code, f"The {name} rows do not say whose they are" in done.err) == (0, True)
+
+
+def test_trap_a_schema_of_released_rows_says_so(make, privet, tmp_path):
+    assert make(out="first").code == 0
+    file, table = tmp_path / "made.json", tmp_path / "first" / "synthetic" / "table.csv"
+    assert privet(f"data schema {table} --target y --out {file}").code == 0
+    (tmp_path / "first" / "certificate.json").unlink()
+    (tmp_path / "first" / "synthetic" / "certificate.json").unlink(missing_ok=True)
+    done = make(f"--schema {file} --declared-size 400")
+    assert done.code == 0, done.err
+    assert "rows of the schema are a private release themselves" in done.err
+    public = read(tmp_path / "run" / "certificate.json")["public"]
+    assert any("rows of the schema that are a private release" in each for each in public)
+
+
 def test_a_run_is_reported_and_loaded_and_its_files_are_the_export(make, privet, tmp_path):
     assert make().code == 0
     run = tmp_path / "run"

@@ -14,7 +14,7 @@ from privet.data import load
 from privet.data.tables import table_of
 from privet.data.text import read_texts
 from privet.data.users import user_ids
-from privet.errors import DataError
+from privet.errors import DataError, PrivacyError
 from privet.privacy import Ledger, Unit
 from privet.runs.data_choice import DataChoice
 from privet.runs.sets import read_sets
@@ -278,3 +278,32 @@ def test_a_table_of_texts_says_which_column_it_learns(run, tmp_path):
     plain.write_text("w1 w2\n" * 100)
     done = run(plain, f"{words} --public 0.2 --user author")
     assert (done.code, "give --target too" in done.err) == (2, True)
+
+
+def posted(folder):
+    source, other = posts(folder / "a.jsonl"), posts(folder / "b.jsonl", count=40, users=40)
+    return read_text_sets, {"source": str(source), "task": "lm", "target": "body"}, other, "author"
+
+
+def pictured(folder):
+    images, labels = np.zeros((60, 8, 8), np.uint8), np.arange(60) % 3
+    for name, first in (("a", 0), ("b", 59)):
+        np.savez(folder / f"{name}.npz", images=images, labels=labels, who=np.arange(60) + first)
+    return read_sets, {"source": str(folder / "a.npz")}, folder / "b.npz", "who"
+
+
+@pytest.mark.parametrize("make", [posted, pictured])
+@pytest.mark.parametrize("part", ["public", "test"])
+def test_trap_other_texts_and_images_are_of_no_private_user(tmp_path, make, part):
+    read_all, words, other, user = make(tmp_path)
+    parts = {"public": "0.1"} | {part: str(other)}
+    with pytest.raises(PrivacyError, match="users whose other rows are private"):
+        read_all(DataChoice(**words, **parts, user=user))
+    read_all(DataChoice(**words, **parts))
+
+
+def test_images_that_do_not_say_whose_they_are_are_taken_on_somebodys_word(tmp_path):
+    read_all, words, _, user = pictured(tmp_path)
+    np.savez(tmp_path / "c.npz", images=np.ones((9, 8, 8), np.uint8), labels=np.arange(9) % 3)
+    notes = read_all(DataChoice(**words, public=str(tmp_path / "c.npz"), user=user)).notes
+    assert "The public rows do not say whose they are" in " ".join(notes)

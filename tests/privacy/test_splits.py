@@ -100,3 +100,22 @@ def test_trap_the_same_data_do_not_lie_in_two_portions(owner):
         owner.reserve(plan=PLAN, split=SPLIT, portion="autumn")
     owner.reserve(plan=PLAN, split=SPLIT, portion="spring")
     owner.reserve(plan=PLAN, split=SPLIT)
+
+
+def test_trap_a_share_is_public_where_it_was_set_aside_and_nowhere_else(owner):
+    own = replace(SPLIT, digest="public abcd")
+    taught = Split(source="others.npz", shares=(("scans.npz", "abcd"),))
+    owner.reserve(plan=PLAN, split=own, label="first")
+    owner.reserve(plan=PLAN, split=taught)
+    assert [each.split for each in Ledger.open(owner.path).records()] == [own, taught]
+    for rows in ("ef01", ""):
+        with pytest.raises(PrivacyError, match=r"Rows of scans\.npz are protected in one of both"):
+            owner.reserve(plan=PLAN, split=replace(taught, shares=(("scans.npz", rows),)))
+
+
+@pytest.mark.parametrize("split", [replace(SPLIT, digest=""), Split(source="scans.npz")])
+def test_trap_a_share_that_taught_something_is_not_protected_later(owner, split):
+    taught = Split(source="others.npz").with_others(shares=[("scans.npz", "abcd")])
+    owner.reserve(plan=PLAN, split=taught, label="first")
+    with pytest.raises(PrivacyError, match=r"Rows of scans\.npz are protected in one of both"):
+        owner.reserve(plan=PLAN, split=split)

@@ -83,13 +83,16 @@ def schema(
     """
     from privet.data.disk import write_whole
     from privet.data.public_schema import schema_of
-    from privet.data.schema_file import MADE_OF, schema_to_json
+    from privet.data.schema_file import MADE_OF, RELEASED, schema_to_json
     from privet.data.tables import read_table
+    from privet.runs.made_of import is_release
 
     found, notes = schema_of(read_table(table), target, table)
     for sentence in notes:
         typer.echo(sentence, err=True)
     body = schema_to_json(found) | {MADE_OF: absolute(table)}
+    if is_release(str(table)):
+        body[RELEASED] = True
     if out is None:
         print_json(body)
         return

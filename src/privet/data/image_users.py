@@ -48,6 +48,14 @@ def image_users(source: str, key: str, *, count: int) -> NDArray[np.str_]:
     return ids
 
 
+def known_image_users(source: str, key: str, *, count: int) -> NDArray[np.str_] | None:
+    """As `image_users`; None where a source does not say whose its images are."""
+    try:
+        return image_users(source, key, count=count)
+    except (ConfigError, DataError):
+        return None
+
+
 def _ids(path: Path, key: str) -> NDArray[np.str_] | None:
     """User ids from the layout that `load` would take the path for; `None` if it has no ids."""
     if not path.is_dir() and path.suffix.lower() == ".npz":

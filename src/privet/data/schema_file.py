@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from privet import plain_json
 from privet.data.guard import reading, shown
@@ -22,6 +22,15 @@ COLUMN_KINDS: Mapping[str, type] = {
 }
 MADE_OF = "made_of"
 """The key of a file under which it says which table it was made of."""
+RELEASED = "released"
+"""The key of a file under which it says whether that table was a private release."""
+
+
+class SchemaOrigin(NamedTuple):
+    """The table that a schema was made of, and whether it was a private release."""
+
+    place: str
+    released: bool
 
 
 def read_schema(path: str | Path) -> Schema:
@@ -32,11 +41,12 @@ def read_schema(path: str | Path) -> Schema:
     return schema_from_json(_body(file), shown(file))
 
 
-def origin_of_schema(path: str | Path) -> str | None:
-    """The table that a file says it was made of; None if somebody wrote it."""
+def origin_of_schema(path: str | Path) -> SchemaOrigin | None:
+    """What a file says it was made of; None if somebody wrote it."""
     body = _body(as_path(path))
-    origin = body.get(MADE_OF) if isinstance(body, Mapping) else None
-    return None if origin is None else str(origin)
+    if not isinstance(body, Mapping) or body.get(MADE_OF) is None:
+        return None
+    return SchemaOrigin(str(body[MADE_OF]), bool(body.get(RELEASED)))
 
 
 def _body(file: Path) -> Any:
@@ -55,7 +65,7 @@ def schema_to_json(schema: Schema) -> dict[str, Any]:
 
 def schema_from_json(body: Any, where: str = "the schema") -> Schema:
     """Read a schema from JSON values of `schema_to_json`, or from what somebody wrote."""
-    _check_keys(body, ("target", "classes", "columns"), (MADE_OF,), where)
+    _check_keys(body, ("target", "classes", "columns"), (MADE_OF, RELEASED), where)
     return Schema(
         target=str(body["target"]),
         classes=_texts(body["classes"], where),

@@ -13,7 +13,7 @@ import numpy as np
 
 from privet.data.guard import shown
 from privet.data.tables import words
-from privet.errors import DataError
+from privet.errors import DataError, PrivacyError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,6 +51,29 @@ def user_ids(table: pa.Table, column: str, where: object) -> NDArray[np.str_]:
             f"{shown(where)} has rows without a value in {told} of users; give every row one."
         )
     return np.array(ids.tolist(), dtype=np.str_)
+
+
+def require_other_users(
+    name: str, users: NDArray[np.str_], others: NDArray[np.str_] | None
+) -> list[str]:
+    """Refuse another set that has rows of private users; return a sentence if it does not say so.
+
+    Args:
+        name: what the other set is for.
+        users: whose the private rows are.
+        others: whose the rows of the other set are; `None` if it does not say.
+    """
+    if others is None:
+        return [
+            f"The {name} rows do not say whose they are: this run takes your word that they are of "
+            "no private user."
+        ]
+    if np.isin(others, users).any():
+        raise PrivacyError(
+            f"The {name} rows are of users whose other rows are private, and a user is protected "
+            "with all rows or with none: leave those users out of one of both."
+        )
+    return []
 
 
 def _refuse_rounded(column: pa.ChunkedArray, told: str, where: object) -> None:

@@ -39,7 +39,12 @@ from privet.runs.run_ledger import find_or_reserve, open_ledger
 from privet.runs.run_terms import delta_warnings
 from privet.runs.sets import Sets, read_sets
 from privet.runs.synthesis_stage import require_memory
-from privet.runs.teachers import origins_of, places_of, refuse_taught
+from privet.runs.teachers import (
+    doubts_of_teachers,
+    origins_of,
+    refuse_taught,
+    with_teachers,
+)
 
 _ROWS_PER_BATCH = 500
 Note = Callable[[str], None]
@@ -111,6 +116,7 @@ def _answer(party: Party, ask: Ask, note: Note) -> Answer:
         private = with_classes(sets.private, agreement, labelled=sets.labelled)
         encoder = encoder_choice(party.encoder)
         refuse_taught(encoder, party.choice)
+        sets = sets.with_doubts(*doubts_of_teachers(encoder))
         memory = FolderMemory(folder, agreement.image_shape, origins_of(encoder, party.choice))
         prepared = _prepared(party, agreement, sets, memory, note)
         if ask.stage == PREPARE:
@@ -263,9 +269,7 @@ class _Work:
     def _split(self) -> Split:
         """Which rows are private, and which that taught an encoder are not."""
         choice = self.party.choice
-        return choice.split.with_others(
-            *places_of(encoder_choice(self.party.encoder), choice.source)
-        )
+        return with_teachers(choice.split, encoder_choice(self.party.encoder))
 
     def _reserved(self, ledger: Ledger) -> Reservation:
         """The one reservation of this federation, made now or by an earlier process."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from privet.errors import PrivacyError
@@ -25,6 +26,7 @@ class Split:
             where it is not known.
         user: what says whose each row is; empty where rows are units.
         others: places of other rows that the run treats as not private.
+        shares: places of which it treats a part as not private, each with a digest of that part.
     """
 
     source: str
@@ -32,20 +34,34 @@ class Split:
     digest: str = ""
     user: str = ""
     others: tuple[str, ...] = ()
+    shares: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "others", tuple(self.others))
+        object.__setattr__(self, "shares", tuple((place, rows) for place, rows in self.shares))
         texts = (self.source, self.aside, self.digest, self.user, *self.others)
-        if not all(isinstance(each, str) for each in texts):
+        if not all(isinstance(each, str) for each in (*texts, *chain(*self.shares))):
             raise TypeError("a split is no text")
 
-    def with_others(self, *places: str) -> Split:
-        """Return the same with more places of rows that are not private."""
-        return replace(self, others=tuple(dict.fromkeys((*self.others, *places))))
+    def with_others(self, *places: str, shares: Iterable[tuple[str, str]] = ()) -> Split:
+        """Return the same with more places of rows that are not private, whole or in part."""
+        return replace(
+            self,
+            others=tuple(dict.fromkeys((*self.others, *places))),
+            shares=tuple(dict.fromkeys((*self.shares, *shares))),
+        )
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON values."""
-        return {**asdict(self), "others": list(self.others)}
+        """As plain JSON values; shares only if there are any, which an older Privet refuses."""
+        body = {**asdict(self), "others": list(self.others)}
+        del body["shares"]
+        return body | ({"shares": [list(each) for each in self.shares]} if self.shares else {})
+
+
+def digest_of(name: str, digest: str) -> str:
+    """Find the digest of one part among those of all parts; empty if it has none."""
+    words = digest.split()
+    return dict(zip(words[::2], words[1::2], strict=False)).get(name, "")
 
 
 def refuse_other_splits(
@@ -78,11 +94,18 @@ def refuse_other_splits(
                     continue
                 if place == one.source:
                     raise _named_otherwise(ours, theirs, other.label)
-                raise PrivacyError(
-                    f"Rows of {place} are protected in one of both, {other.label} or this run, and "
-                    "not private in the other: give this run other rows, or a ledger of its own if "
-                    "no row is in both."
-                )
+                raise _protected_in_one(place, other.label)
+            for place, rows in one.shares:
+                same = place == another.source and rows == digest_of("public", another.digest)
+                if not same and overlap(place, another.source):
+                    raise _protected_in_one(place, other.label)
+
+
+def _protected_in_one(place: str, label: str) -> PrivacyError:
+    return PrivacyError(
+        f"Rows of {place} are protected in one of both, {label} or this run, and not private in "
+        "the other: give this run other rows, or a ledger of its own if no row is in both."
+    )
 
 
 def _refuse_other_rows(ours: Split, theirs: Split, label: str) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privet.errors import PrivacyError
+from privet.privacy.splits import digest_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,12 +37,6 @@ def digests(parts: Mapping[str, Iterable[bytes] | None], known: str = "") -> str
     for name, now in found.items():
         require_same_rows(digest_of(name, known), now)
     return " ".join(f"{name} {each}" for name, each in found.items())
-
-
-def digest_of(name: str, aside: str) -> str:
-    """Find the digest of one part among those that `digests` made; empty if it has none."""
-    words = aside.split()
-    return dict(zip(words[::2], words[1::2], strict=True)).get(name, "")
 
 
 def require_same_rows(before: str, now: str) -> None:

@@ -13,6 +13,7 @@ from privet.errors import ConfigError
 from privet.paths import absolute
 from privet.privacy import Unit
 from privet.privacy.splits import Split
+from privet.runs.made_of import made_of
 
 Part = float | int | str | None
 """A share, a count, or the place of another set; None for nothing."""
@@ -91,12 +92,13 @@ class DataChoice:
         shares = {name: part for name, part in parts.items() if part and not isinstance(part, str)}
         words = " ".join(f"--{name} {part}" for name, part in shares.items())
         places = [part for part in (*parts.values(), self.synthetic) if isinstance(part, str)]
+        before = [each for place in places for each in made_of(place).places]
         return Split(
             source=self.source,
             aside=f"{words} --seed {self.seed}" if shares else "",
             digest=self.aside,
             user=self.user or "",
-            others=tuple(places),  # also the source itself, if its own test part is not private
+            others=tuple(dict.fromkeys((*places, *before))),  # also the source, for its test part
         )
 
 

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
+from typing import NamedTuple
 
 from privet.data import load
-from privet.data.npz import read_text
 from privet.errors import ConfigError, DataError
 from privet.paths import overlap
-from privet.plain_json import WRONG_VALUES
-from privet.privacy.certificate import PUBLIC_SCHEMA
 from privet.runs.data_choice import DataChoice, placed
-from privet.runs.run_folder import CERTIFICATE, CONFIG
+from privet.runs.made_of import is_release, made_of
+
+
+class Doubt(NamedTuple):
+    """What the guarantee takes for granted of rows that are called public.
+
+    Args:
+        words: what the certificate says of them.
+        note: the same, said to whoever started the run.
+    """
+
+    words: str
+    note: str
 
 
 def refuse_private(name: str, source: str, private: str) -> None:
@@ -39,7 +47,7 @@ def reads_private(name: str, source: str, private: str) -> bool:
 
 def is_made_of(source: str, private: str) -> bool:
     """Whether a diffusion model made images of private ones, without privacy."""
-    return any(overlap(placed(each), placed(private)) for each in _unprotected_origins(source))
+    return any(overlap(placed(each), placed(private)) for each in made_of(source).places)
 
 
 def has_part(source: str, part: str) -> bool:
@@ -51,62 +59,38 @@ def has_part(source: str, part: str) -> bool:
     return True
 
 
-def _unprotected_origins(source: str) -> list[str]:
-    """What images of diffusion models were made of, one of the other, as far as folders say so."""
-    found: list[str] = []
-    origin = _unprotected_origin(source)
-    while origin is not None and origin not in found:
-        found.append(origin)
-        origin = _unprotected_origin(origin)
-    return found
+def doubts_of(choice: DataChoice) -> tuple[Doubt, ...]:
+    """What is taken for granted of public, test and synthetic rows that were made of others."""
+    sources = {**choice.parts, "synthetic": choice.synthetic}
+    named = ((name, source) for name, source in sources.items() if isinstance(source, str))
+    return tuple(doubt for name, source in named for doubt in doubts(f"{name} rows", source))
 
 
-def _unprotected_origin(source: str) -> str | None:
-    """The data that images of a diffusion model were made of, if its run's folder still says so.
+def doubts(name: str, source: str) -> tuple[Doubt, ...]:
+    """What is taken for granted of one source, if anything is.
 
     Args:
-        source: a run, its set, or a file of that.
+        name: what its rows are called.
+        source: where they lie.
     """
-    place = Path(source)
-    for folder in (place, place.parent, place.parent.parent):
-        files = [folder / each for each in (CERTIFICATE, CONFIG)]
-        if not all(each.is_file() for each in files):
-            continue
-        certificate, config = (each.read_text("utf-8", "replace") for each in files)
-        if PUBLIC_SCHEMA in certificate:
-            try:
-                return str(json.loads(config)["config"]["data"]["source"])
-            except WRONG_VALUES:
-                return None
-    return None
+    released = (of_a_release(name),) if is_release(source) else ()
+    return released if made_of(source).known else (*released, of_unknown_rows(name))
 
 
-def released_sources(choice: DataChoice) -> tuple[str, ...]:
-    """Name those of public, test and synthetic rows that are a private release themselves."""
-    sources = {**choice.parts, "synthetic": choice.synthetic}
-    return tuple(
-        name for name, source in sources.items() if isinstance(source, str) and is_release(source)
+def of_a_release(name: str) -> Doubt:
+    """Rows that came out of a hedge."""
+    return Doubt(
+        f"{name} that are a private release: its ε adds to this one if it was of these rows",
+        f"The {name} are a private release themselves: if it was of these private rows, its ε "
+        "adds to this run's.",
     )
 
 
-def released_rows(name: str) -> str:
-    """Put into words for a certificate that such rows are a private release."""
-    return f"{name} rows that are a private release: its ε adds to this one if it was of these rows"
-
-
-def released_note(name: str) -> str:
-    """Say the same to whoever started the run."""
-    return (
-        f"The {name} rows are a private release themselves: if it was of these private rows, its "
-        "ε adds to this run's."
+def of_unknown_rows(name: str) -> Doubt:
+    """Rows that were made of others without privacy, and nobody here knows of which."""
+    return Doubt(
+        f"{name} that were made of others without privacy, which are not known here: declared not "
+        "to be these rows",
+        f"The {name} were made of others without privacy, and nothing here says of which: this "
+        "run takes your word that they are not its private ones.",
     )
-
-
-def is_release(source: str) -> bool:
-    """Whether a certificate lies in a set's file, in its folder, or in that of its run."""
-    place = Path(source)
-    files = [each / CERTIFICATE for each in (place, place.parent, place.parent.parent)]
-    found = [each.read_text("utf-8", "replace") for each in files if each.is_file()]
-    if place.suffix.lower() == ".npz" and place.is_file():
-        found.append(read_text(place, "certificate") or "")
-    return any('"epsilon"' in each for each in found)

@@ -50,8 +50,8 @@ class PrivateTerms:
     @property
     def split(self) -> Split:
         """Which rows are private, as a ledger compares it between runs."""
-        made_of = None if self.data.schema is None else origin_of_schema(self.data.schema)
-        return self.data.split if made_of is None else self.data.split.with_others(made_of)
+        origin = None if self.data.schema is None else origin_of_schema(self.data.schema)
+        return self.data.split if origin is None else self.data.split.with_others(origin.place)
 
     def require_room(self, plan: Plan, split: Split | None = None) -> None:
         """Refuse what the owner's ledger, if there is one, would not pay for.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Generic, Protocol, TypeVar
@@ -12,18 +12,13 @@ from numpy.typing import NDArray
 
 from privet.data import Column, ImageSet, load
 from privet.data.guard import GIB, shown
-from privet.data.image_users import image_users
+from privet.data.image_users import image_users, known_image_users
 from privet.data.options import Channels, parse_size
+from privet.data.users import require_other_users
 from privet.errors import ConfigError
 from privet.runs.aside import digests, image_bytes
 from privet.runs.data_choice import DataChoice
-from privet.runs.origins import (
-    has_part,
-    refuse_private,
-    released_note,
-    released_rows,
-    released_sources,
-)
+from privet.runs.origins import Doubt, doubts_of, has_part, refuse_private
 
 _MOST_PAIRS = 12  # of classes in a note
 UNLABELLED = ("images",)
@@ -62,7 +57,7 @@ class Sets(Generic[AnySet]):
             none.
         public_classes: how many classes the public rows have; None if they are the private ones.
         notes: sentences for whoever started the run.
-        released: which of public, test and synthetic rows are a private release themselves.
+        doubts: what the guarantee takes for granted of rows that are called public.
         aside: a digest of the rows that were split off private ones; empty if none were.
         labelled: whether the private rows have labels; else all are of one class.
         users: whose each private row is, for the hedge alone; None where rows are units.
@@ -74,15 +69,20 @@ class Sets(Generic[AnySet]):
     synthetic: AnySet | None = None
     public_classes: int | None = None
     notes: tuple[str, ...] = ()
-    released: tuple[str, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
     aside: str = ""
     labelled: bool = True
     users: NDArray[np.str_] | None = None
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """What the certificate says of rows that are called public and came out of a hedge."""
-        return tuple(released_rows(name) for name in self.released)
+        """What the certificate says of rows that are called public and may not be."""
+        return tuple(each.words for each in self.doubts)
+
+    def with_doubts(self, *doubts: Doubt) -> Sets[AnySet]:
+        """Return the same with more that is taken for granted, and said."""
+        notes = (*self.notes, *(each.note for each in doubts))
+        return replace(self, doubts=(*self.doubts, *doubts), notes=notes)
 
     @property
     def num_shared(self) -> int:
@@ -119,26 +119,42 @@ def read_sets(
         else:
             notes += _matching(private, public)
     synthetic = _synthetic(choice, private, notes, read)
-    released = released_sources(choice)
-    notes += [released_note(name) for name in released]
     users = None
     if choice.user is not None:
         users = image_users(choice.source, choice.user, count=len(private))
     split = private.split(public=public, test=parts["test"], seed=choice.seed, users=users)
+    notes += _notes_of_users(choice, split.users, parts)
     own = {"public": split.public, "test": split.test}
     aside = {name: image_bytes(own[name]) for name, part in parts.items() if part is not own[name]}
-    return Sets(
+    sets = Sets(
         private=split.private,
         public=split.public,
         test=split.test,
         synthetic=synthetic,
         public_classes=others,
         notes=tuple(notes),
-        released=released,
         aside=digests(aside, choice.aside),
         labelled=private.class_names != UNLABELLED,
         users=split.users,
     )
+    return sets.with_doubts(*doubts_of(choice))
+
+
+def _notes_of_users(
+    choice: DataChoice,
+    users: NDArray[np.str_] | None,
+    parts: Mapping[str, float | int | ImageSet | None],
+) -> list[str]:
+    """Refuse other images of private users; say of which that is not known."""
+    notes: list[str] = []
+    for name, part in choice.parts.items():
+        images = parts[name]
+        if choice.user is None or users is None or not isinstance(part, str):
+            continue
+        assert isinstance(images, ImageSet)
+        others = known_image_users(part, choice.user, count=len(images))
+        notes += require_other_users(name, users, others)
+    return notes
 
 
 def _synthetic(

@@ -30,11 +30,12 @@ from privet.recipes.synthesis_methods import (
 )
 from privet.release.fourier import median_pixel_distance
 from privet.runs.data_choice import DataChoice
+from privet.runs.made_of import made_of
 from privet.runs.run_terms import PrivateTerms, terms_of
 from privet.runs.run_words import Words
 from privet.runs.saved_config import completed
 from privet.runs.sets import Sets
-from privet.runs.teachers import Origins, origins_of, places_of
+from privet.runs.teachers import Origins, origins_of, with_teachers
 
 FORMS = Forms({System: SYSTEMS, EncoderChoice: SAVED})
 _FOR_MEDIAN = 1000  # public images
@@ -85,10 +86,10 @@ class SynthesisConfig(PrivateTerms):
     @property
     def split(self) -> Split:
         """Which rows are private, and which that taught an encoder are not."""
-        more: tuple[str, ...] = () if self.encoder_data is None else (self.encoder_data,)
-        if needs_encoder(self.system):
-            more += places_of(self.encoder, self.data.source)
-        return super().split.with_others(*more)
+        split = super().split
+        if self.encoder_data is not None:
+            split = split.with_others(self.encoder_data, *made_of(self.encoder_data).places)
+        return with_teachers(split, self.encoder) if needs_encoder(self.system) else split
 
     @property
     def origins(self) -> Origins:

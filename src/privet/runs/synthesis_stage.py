@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -28,14 +28,13 @@ from privet.recipes.synthesis_methods import (
     outline_of,
 )
 from privet.runs.listening import Listener
-from privet.runs.origins import is_release, refuse_private, released_note
+from privet.runs.origins import doubts, refuse_private
 from privet.runs.sets import Sets, read_sets
 from privet.runs.synthesis_config import RELEASED, SynthesisAsked, SynthesisConfig, resolved
-from privet.runs.teachers import refuse_taught
+from privet.runs.teachers import doubts_of_teachers, refuse_taught
 
 _COPIES = 3  # of a release in memory: its sum, what is added to it, and what becomes of it
 _NOISE_IMAGES = 4000
-_ENCODER_ROWS = "encoder-data"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,11 +159,10 @@ def staged_with(asked: SynthesisAsked, sets: Sets[ImageSet], *, seeded: bool) ->
         check_soft_labels(config.system, config.num_classes)
     if config.encoder_data is not None:
         refuse_private("encoder-data", config.encoder_data, config.data.source)
-        if is_release(config.encoder_data):
-            released = (*sets.released, _ENCODER_ROWS)
-            notes = (*sets.notes, released_note(_ENCODER_ROWS))
-            sets = replace(sets, released=released, notes=notes)
+        sets = sets.with_doubts(*doubts("encoder-data rows", config.encoder_data))
     refuse_taught(config.encoder, config.data)
+    if needs_encoder(config.system):
+        sets = sets.with_doubts(*doubts_of_teachers(config.encoder))
     own = None if sets.public is None else PublicRows.from_images(sets.public)
     teaching = own if config.encoder_data is None else _encoder_rows(config)
     public = teaching if own is None else own

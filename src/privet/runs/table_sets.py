@@ -11,12 +11,13 @@ from privet.data.schema_file import MADE_OF, origin_of_schema, read_schema
 from privet.data.split import divided, divided_by_user
 from privet.data.table_set import TableSet, strata
 from privet.data.tables import read_table
-from privet.data.users import user_ids
+from privet.data.users import require_other_users, user_ids
 from privet.errors import ConfigError, PrivacyError
 from privet.paths import overlap
 from privet.runs.aside import digests, table_bytes
 from privet.runs.data_choice import DataChoice
-from privet.runs.origins import refuse_private, released_note, released_sources
+from privet.runs.made_of import is_release
+from privet.runs.origins import Doubt, doubts_of, of_a_release, refuse_private
 from privet.runs.sets import Sets
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def read_table_sets(choice: DataChoice, schema: Schema | None = None) -> Sets[Ta
     target = _target(choice, schema or declared)
     _check_user(choice, target)
     parts, others, users = _parts(choice, target)
-    notes: list[str] = []
+    notes = _notes_of_users(choice, users, parts, others)
     schema = schema or declared
     if schema is None:
         if parts["public"] is None:
@@ -57,7 +58,8 @@ def read_table_sets(choice: DataChoice, schema: Schema | None = None) -> Sets[Ta
                 "table) or --public."
             )
         where = others.get("public", choice.source)
-        schema, notes = schema_of(_without(parts["public"], choice.user), target, where)
+        schema, said = schema_of(_without(parts["public"], choice.user), target, where)
+        notes += said
     if choice.user is not None:
         schema = schema.without(choice.user)
 
@@ -66,30 +68,36 @@ def read_table_sets(choice: DataChoice, schema: Schema | None = None) -> Sets[Ta
             return None
         return TableSet(parts[name], schema, _told(name, others)).with_known_classes()
 
-    released = released_sources(choice)
     own = {name: table_bytes(parts[name]) for name in ("public", "test") if name not in others}
-    return Sets(
+    sets = Sets(
         private=TableSet(parts["private"], schema, shown(choice.source)),
         public=known("public"),
         test=known("test"),
         synthetic=_synthetic(choice, schema),
-        notes=(*notes, *map(released_note, released)),
-        released=released,
+        notes=tuple(notes),
         aside=digests(own, choice.aside),
         users=users,
     )
+    return sets.with_doubts(*doubts_of(choice), *_doubts_of_schema(choice.schema))
 
 
 def _declared(file: str, private: str) -> Schema:
     """Read a schema; refuse one that was made of the private rows."""
     schema, origin = read_schema(file), origin_of_schema(file)
-    if origin is not None and overlap(origin, private):
+    if origin is not None and overlap(origin.place, private):
         raise PrivacyError(
             f"{shown(file)} was made of the private table, and all that is made with it would show "
             "values of its rows: make one of public rows, or write what everyone knows and leave "
             f"out {MADE_OF!r}."
         )
     return schema
+
+
+def _doubts_of_schema(file: str | None) -> list[Doubt]:
+    origin = None if file is None else origin_of_schema(file)
+    if origin is None or not (origin.released or is_release(origin.place)):
+        return []
+    return [of_a_release("rows of the schema")]
 
 
 def read_test_table(source: str, schema: Schema) -> TableSet:
@@ -120,6 +128,24 @@ def _parts(
     parts = {name: None if rows is None else table.take(rows) for name, rows in found.items()}
     parts |= {name: read_table(source) for name, source in others.items()}
     return parts, others, users
+
+
+def _notes_of_users(
+    choice: DataChoice,
+    users: NDArray[np.str_] | None,
+    parts: dict[str, pa.Table | None],
+    others: dict[str, str],
+) -> list[str]:
+    """Refuse other tables with rows of private users; say of which that is not known."""
+    notes: list[str] = []
+    if choice.user is None or users is None:
+        return notes
+    for name, source in others.items():
+        table, ids = parts[name], None
+        if table is not None and choice.user in table.column_names:
+            ids = user_ids(table, choice.user, source)
+        notes += require_other_users(name, users, ids)
+    return notes
 
 
 def _synthetic(choice: DataChoice, schema: Schema) -> TableSet | None:

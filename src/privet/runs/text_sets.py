@@ -8,12 +8,13 @@ import numpy as np
 
 from privet.data.guard import shown
 from privet.data.split import divided, divided_by_user
-from privet.data.tables import SUFFIXES
+from privet.data.tables import SUFFIXES, read_table
 from privet.data.text import Texts, TextSet, read_sequences, read_texts, vocabulary_of
+from privet.data.users import require_other_users, user_ids
 from privet.errors import ConfigError
 from privet.runs.aside import digests, text_bytes
 from privet.runs.data_choice import DataChoice
-from privet.runs.origins import refuse_private, released_note, released_sources
+from privet.runs.origins import doubts_of, refuse_private
 from privet.runs.sets import Sets
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def read_text_sets(choice: DataChoice, vocabulary: tuple[str, ...] | None = None
     """
     causal = _causal(choice)
     parts, users = _parts(choice)
+    notes = _notes_of_users(choice, users)
     shares = [name for name, part in choice.parts.items() if not isinstance(part, str)]
     if vocabulary is None:
         if parts["public"] is None:
@@ -44,23 +46,22 @@ def read_text_sets(choice: DataChoice, vocabulary: tuple[str, ...] | None = None
                 f"share of the {'sequences' if users is None else 'users'} or another text."
             )
         vocabulary = vocabulary_of(parts["public"])
-    released = released_sources(choice)
     sets = {
         name: None if rows is None else TextSet(rows, vocabulary, causal)
         for name, rows in parts.items()
     }
     private = sets["private"]
     assert private is not None
-    return Sets(
+    found = Sets(
         private=private,
         public=sets["public"],
         test=sets["test"],
         synthetic=sets["synthetic"],
-        notes=tuple(map(released_note, released)),
-        released=released,
+        notes=tuple(notes),
         aside=digests({name: text_bytes(parts[name]) for name in shares}, choice.aside),
         users=users,
     )
+    return found.with_doubts(*doubts_of(choice))
 
 
 def read_test_text(
@@ -92,6 +93,19 @@ def _parts(
     found = {"private": places.private, "public": places.public, "test": places.test}
     own = {name: None if rows is None else text.sequences[rows] for name, rows in found.items()}
     return own | others, None if text.users is None else text.users[places.private]
+
+
+def _notes_of_users(choice: DataChoice, users: NDArray[np.str_] | None) -> list[str]:
+    """Refuse other texts of private users; say of which that is not known."""
+    notes: list[str] = []
+    for name, part in choice.parts.items():
+        if choice.user is None or users is None or not isinstance(part, str):
+            continue
+        table, ids = read_table(part) if _is_table(part) else None, None
+        if table is not None and choice.user in table.column_names:
+            ids = user_ids(table, choice.user, part)
+        notes += require_other_users(name, users, ids)
+    return notes
 
 
 def _read(choice: DataChoice) -> Texts:

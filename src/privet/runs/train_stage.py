@@ -152,7 +152,8 @@ class Stage:
         own = self.config.split
         if self.release is None:
             return own
-        return own.with_others(*self.release.stage.config.split.others)
+        other = self.release.stage.config.split
+        return own.with_others(*other.others, shares=other.shares)
 
     @property
     def before(self) -> tuple[Event, ...]:

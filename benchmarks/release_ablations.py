@@ -2,7 +2,7 @@
 
     python benchmarks/release_ablations.py --data FOLDER --public FOLDER [--only TEXT]
 
-One small table for each of Tables 3 to 8 of SPS and 4, 17, 18 and 19 of DP-MEPF: the first 20,000
+One small table for each of Tables 3 to 8 of SPS and 4, 8, 17, 18 and 19 of DP-MEPF: the first 20,000
 images of FashionMNIST, ε = 1 where nothing else is said, one seed, short runs. Tables 3 and 4 of
 SPS are by the encoder of the large study, and have Fréchet distances by it; all others are by
 encoders that learned for a few minutes. Folders and options are those of release_table.py; rows are
@@ -12,7 +12,7 @@ kept as they are done, and rows of two tables that are the same run are done onc
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -49,6 +49,7 @@ OUT = machine.RESULTS / "release_ablations.json"
 PRIVATE, PUBLIC = "fashion_mnist", "photos+letters"
 SIZE, PIXEL_IMAGES, IMAGES = 20_000, 300, 5000
 CLASSIFIERS = ("logistic", "cnn")
+WITH_MLP = ("logistic", "mlp", "cnn")
 CNN, STEPS, SET_SIZE_STEPS = ClassifierTraining(batch_size=64), 400, 1250
 
 GENERATOR = GeneratorTraining(iterations=300)
@@ -88,6 +89,7 @@ TITLES = {
     "SPS-7": "layers matched by class, SPS+ (SPS, Table 7)",
     "SPS-8": "pseudo-classes and stages (SPS, Table 8)",
     "DP-MEPF-4": "early stopping, DP-MEPF φ₁ (its Table 4)",
+    "DP-MEPF-8": "iterations of the generator, DP-MEPF (100,000 in its Table 8)",
     "DP-MEPF-17": "encoders, DP-MEPF (its Table 17)",
     "DP-MEPF-18": "public images that taught the encoder, DP-MEPF (its Table 18)",
     "DP-MEPF-19": "ε for a DP-trained encoder and for the release, DP-MEPF (its Table 19)",
@@ -113,6 +115,7 @@ class Study:
         train: Train = train_classifier,
         *,
         judged: bool = False,
+        kinds: Sequence[str] = CLASSIFIERS,
     ) -> Kept:
         """What a set is worth, and how far it is from the test images where it is to be judged."""
         images, labels = found
@@ -124,7 +127,7 @@ class Study:
             fine_tuning=config,
             train=train,
         )
-        accuracies = examination.accuracies(images, labels, CLASSIFIERS)
+        accuracies = examination.accuracies(images, labels, kinds)
         worth: Kept = {
             "accuracies": {kind: each.overall for kind, each in accuracies.items()},
             "images": len(images),
@@ -184,6 +187,7 @@ def _of_system(
     count: int | None = None,
     steps: int = STEPS,
     train: Train = train_classifier,
+    kinds: Sequence[str] = CLASSIFIERS,
 ) -> Ablation:
     """A system's images, and classifiers of them."""
     count = count or _count(system)
@@ -194,12 +198,14 @@ def _of_system(
         found = _made(study, system, encoder, epsilon)
         images, labels = found.synthetic.take(count)
         iterations = found.iterations(system, len(images))
-        worth = study.examined((images, labels), steps, train, judged=judged)
+        worth = study.examined((images, labels), steps, train, judged=judged, kinds=kinds)
         return worth | {"iterations": iterations}
 
     described = f"{system}, {encoder}, ε = {epsilon:g}, {count} images"
     if train is not train_classifier:
         described += f", {train.__name__}"
+    if kinds != CLASSIFIERS:
+        described += f", {' '.join(kinds)}"
     return Ablation(table=table, row=row, run=run, described=described)
 
 
@@ -213,6 +219,7 @@ def all_ablations() -> Iterator[Ablation]:
     yield from _parts()
     yield from _encoders()
     yield from _private_encoders()
+    yield from _iterations()
 
 
 def _set_sizes() -> Iterator[Ablation]:
@@ -310,6 +317,13 @@ def _private_encoders() -> Iterator[Ablation]:
     for share in (0.0, 0.2, 0.5, 0.8):
         name = f"{share:g} and {1 - share:g}" if share else "0 (untrained) and 1"
         yield Ablation(table="DP-MEPF-19", row=name, run=partial(_privately, share=share))
+
+
+def _iterations() -> Iterator[Ablation]:
+    for iterations in (300, 1200, 4800):
+        training = replace(DP_MEPF.training, iterations=iterations)
+        system = replace(DP_MEPF, training=training)
+        yield _of_system("DP-MEPF-8", f"{iterations:,}", system, kinds=WITH_MLP)
 
 
 def _privately(study: Study, *, share: float) -> Kept:

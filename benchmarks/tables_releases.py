@@ -112,11 +112,12 @@ def release_ablations() -> str:
     body = kept("release_ablations")
     tables = []
     for key, title in body["titles"].items():
+        runs = [each for each in body["runs"] if each["table"] == key]
+        kinds = [kind for kind in KINDS if any(kind in each["accuracies"] for each in runs)]
         rows = [
-            (each["row"], *(percent(each["accuracies"].get(kind)) for kind in ("logistic", "cnn")))
-            for each in body["runs"]
-            if each["table"] == key
+            (each["row"], *(percent(each["accuracies"].get(kind)) for kind in kinds))
+            for each in runs
         ]
         if rows:
-            tables.append(table((title, "logistic", "CNN"), rows))
+            tables.append(table((title, *(KINDS[kind] for kind in kinds)), rows))
     return "\n".join(tables)

@@ -2,7 +2,7 @@
 
     python benchmarks/release_ablations.py --data FOLDER --public FOLDER [--only TEXT]
 
-One small table for each of Tables 3 to 8 of SPS and 4, 8, 17, 18 and 19 of DP-MEPF: the first 20,000
+One small table for each of Tables 3 to 8 of SPS and 4, 8, 17, 18, 19 of DP-MEPF: the first 20,000
 images of FashionMNIST, ε = 1 where nothing else is said, one seed, short runs. Tables 3 and 4 of
 SPS are by the encoder of the large study, and have Fréchet distances by it; all others are by
 encoders that learned for a few minutes. Folders and options are those of release_table.py; rows are

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import machine
+from privet.cli import keep_freed_memory
 
 Kept = dict[str, Any]
 Summary = Callable[[list[Kept]], Mapping[str, Any]]
@@ -54,6 +55,7 @@ def do_missing(
     options: argparse.Namespace,
 ) -> None:
     """One after the other; what another process does meanwhile is not done again."""
+    keep_freed_memory()  # as the command line does: a tenth of the time of small networks
     start = time.monotonic()
     for task in tasks:
         if options.only not in words(task) or not missing(task, kept(path), stale=options.stale):

@@ -8,13 +8,15 @@ from table_text import RESULTS, kept, runs_so_far, table
 from tables_learning import learn_rows
 from tables_releases import DATA
 
+_SETS = {**DATA, "fashion_mnist-imbalanced": "FashionMNIST, classes of different sizes"}
+
 
 def studies_so_far() -> str:
     """How many runs of every study are there."""
     learned = len(learn_rows())
     lines = [("`learn_table.py`", "all rows", str(learned))]
     released = Counter(each["data"] for each in kept("release_table")["runs"])
-    lines += [("`release_table.py`", DATA.get(data, data), str(n)) for data, n in released.items()]
+    lines += [("`release_table.py`", _SETS.get(data, data), str(n)) for data, n in released.items()]
     ladder = Counter(each.get("study", each["kind"]) for each in kept("public_ladder")["runs"])
     lines += [("`public_ladder.py`", name, str(count)) for name, count in ladder.items()]
     beyond = Counter(each["data"] for each in kept("beyond_images")["runs"])

@@ -55,7 +55,7 @@ def do_missing(
     options: argparse.Namespace,
 ) -> None:
     """One after the other; what another process does meanwhile is not done again."""
-    keep_freed_memory()  # as the command line does: a tenth of the time of small networks
+    keep_freed_memory()  # as the command line does
     start = time.monotonic()
     for task in tasks:
         if options.only not in words(task) or not missing(task, kept(path), stale=options.stale):
